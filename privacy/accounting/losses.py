@@ -260,13 +260,8 @@ class SummedLosses:
     def _window(self, tilt: _Tilt) -> tuple[int, Float64Array, float]:
         """Return (first, mass, beyond): the tilted sum from point `first` on, and a bound on losses above its end."""
         with self._lock:
-            if tilt.steepness not in self._windows:
-                while len(self._windows) >= _MOST_WINDOWS:
-                    del self._windows[next(iter(self._windows))]
-                self._windows[tilt.steepness] = self._computed_window(tilt)
-            return self._windows[tilt.steepness]
-
-    def _computed_window(self, tilt: _Tilt) -> tuple[int, Float64Array, float]:
+            if tilt.steepness in self._windows:
+                return self._windows[tilt.steepness]
         weighted = [(_tilted(one, tilt.steepness)[0], n) for one, n in self._listed]
         longest = max(weights.size for weights, _ in weighted)
         size = 1 << math.ceil(math.log2(max(longest, _WINDOW * tilt.deviation / self._step, 2.0)))
@@ -275,11 +270,14 @@ class SummedLosses:
         lowest = max(self._first, min(round(tilt.mean / self._step) - size // 2, last - size + 1))
         spectrum = math.prod(np.fft.rfft(weights, size) ** n for weights, n in weighted)
         mass = np.maximum(np.roll(np.fft.irfft(spectrum, size), (self._first - lowest) % size), 0.0)
-        if lowest + size > last:
-            return lowest, mass, 0.0
-        end = (lowest + size) * self._step
-        bounds = (self._log_chernoff(one, end) for one in (tilt, self._below(end)))
-        return lowest, mass, math.exp(min(0.0, *bounds))
+        beyond, end = 0.0, (lowest + size) * self._step
+        if lowest + size <= last:
+            beyond = math.exp(min(0.0, *(self._log_chernoff(one, end) for one in (tilt, self._below(end)))))
+        with self._lock:
+            while len(self._windows) >= _MOST_WINDOWS:
+                del self._windows[next(iter(self._windows))]
+            self._windows[tilt.steepness] = lowest, mass, beyond
+        return lowest, mass, beyond
 
     def _log_chernoff(self, tilt: _Tilt, loss: float) -> float:
         """Return the logarithm of Chernoff's bound on sums of at least `loss`, with the rounding of large terms."""

@@ -94,21 +94,14 @@ def fill_clipped(out: np.ndarray, vector: np.ndarray, radius: float, norm: int) 
         for i in range(out.shape[0]):
             out[i] = min(max(vector[i], -bound), bound) if abs(vector[i]) < math.inf else 0.0
         return
-    if not LEAST < largest < MOST:
-        _fill_clipped_in_units(out, vector, radius, norm)
-        return
-    size = math.sqrt(dot(vector, vector)) if norm == L2 else _sum_of_magnitudes(vector)
-    factor = radius / size if size > radius else 1.0
-    if factor < _LEAST_FACTOR:
-        _fill_clipped_in_units(out, vector, radius, norm)
-        return
-    for i in range(out.shape[0]):
-        out[i] = vector[i] * factor
-
-
-@kernel
-def _fill_clipped_in_units(out: np.ndarray, vector: np.ndarray, radius: float, norm: int) -> None:
-    """`fill_clipped` relative to the largest coordinate, for a norm that may exceed the largest float64 or be 0."""
+    if LEAST < largest < MOST:
+        size = math.sqrt(dot(vector, vector)) if norm == L2 else _sum_of_magnitudes(vector)
+        factor = radius / size if size > radius else 1.0
+        if factor >= _LEAST_FACTOR:
+            for i in range(out.shape[0]):
+                out[i] = vector[i] * factor
+            return
+    # Relative to the largest coordinate, as the norm may exceed the largest float64 or be 0.
     largest = without_nonfinite(out, vector)
     if largest == 0.0:
         return

@@ -165,10 +165,10 @@ def _curve(scale: float, sensitivity: Sensitivity) -> PrivacyCurve:
     return ChosenCurve((responses, LaplaceLoss(parts, pure)))
 
 
-def _coin_probabilities(scale: float) -> list[Approximation]:
-    """Return the probabilities of the coins of a draw: not zero, G >= 2^k, and the digits 0..k-1 of G."""
-    inverse = 1 / Fraction(scale)
-    digits = 0
+@lru_cache(maxsize=64)
+def discrete_laplace_table(scale: float) -> UInt64Array:
+    """Return the table of `fill_discrete_laplace` for `scale`, uint64[n]; layout above."""
+    inverse, digits = 1 / Fraction(scale), 0
     while float(inverse * 2**digits) < _RARE_EXPONENT:
         digits += 1
 
@@ -183,14 +183,8 @@ def _coin_probabilities(scale: float) -> list[Approximation]:
     def overflow(bits: int) -> int:
         return exp_minus(inverse * 2**digits, bits)
 
-    return [odds(inverse, 2), overflow] + [odds(inverse * 2**i, 1) for i in range(digits)]
-
-
-@lru_cache(maxsize=64)
-def discrete_laplace_table(scale: float) -> UInt64Array:
-    """Return the table of `fill_discrete_laplace` for `scale`, uint64[n]; layout above."""
-    coins = _coin_probabilities(scale)
-    digits = len(coins) - _FIXED_COINS
+    # The probabilities of the coins: not zero, G >= 2^k, and the digits 0..k-1 of G.
+    coins = [odds(inverse, 2), overflow] + [odds(inverse * 2**i, 1) for i in range(digits)]
     rarest_bits = math.ceil(max(2.0**digits, 1.0) / scale / math.log(2.0)) + 2
     n_limbs = -(-(_PRECISION + rarest_bits) // LIMB_BITS)
     total_bits = _COIN_BITS + LIMB_BITS * n_limbs

@@ -58,20 +58,6 @@ def fill_normals(out: np.ndarray, words: np.ndarray) -> None:
 
 
 @kernel
-def unit_input(out: np.ndarray, vector: np.ndarray) -> bool:
-    """Fill `out` float64[d] with the direction of `vector`, or with 0, and return whether it has one."""
-    largest = without_nonfinite(out, vector)
-    has_direction = largest > 0.0
-    size = largest if has_direction else 1.0
-    for i in range(out.shape[0]):
-        out[i] /= size
-    length = math.sqrt(dot(out, out)) if has_direction else 1.0
-    for i in range(out.shape[0]):
-        out[i] /= length
-    return has_direction
-
-
-@kernel
 def _coordinate(inside: bool, d: int, gamma: float, key: np.ndarray, first: np.uint64, words: np.ndarray) -> float:
     """Return t = <x, v> for a uniform x given its side of the cap's edge, from `words` and further draws.
 
@@ -112,7 +98,15 @@ def fill_privunit(
     *Formal guarantee.* See PrivUnit; in real arithmetic.
     """
     d = out.shape[0]
-    has_direction = unit_input(unit, vector)
+    # The direction of the vector, or zeros.
+    largest = without_nonfinite(unit, vector)
+    has_direction = largest > 0.0
+    size = largest if has_direction else 1.0
+    for i in range(d):
+        unit[i] /= size
+    length = math.sqrt(dot(unit, unit)) if has_direction else 1.0
+    for i in range(d):
+        unit[i] /= length
     fill_bits(words, key, first)
     inside = bool(np.float64(words[0] >> np.uint64(11)) * 2.0**-53 < probability)
     t = _coordinate(inside, d, gamma, key, first + np.uint64(words.shape[0]), words[1:_WORDS_BEFORE])

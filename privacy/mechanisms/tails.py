@@ -92,32 +92,27 @@ def laplace_sum_tail(x: float, m: int) -> float:
     weights of one side sum to 1/2. Those further than 14 standard deviations from the top are left out, and a bound on
     their weight is added. For m above 10^6 sums over j are integrals, with a relative difference below 1e-7.
     """
+    reach = _MIXTURE_STANDARD_DEVIATIONS * math.sqrt(2.0 * m)
     if m > _SUMMED:
-        return _large_laplace_sum_tail(x, m)
-    first = max(0, m - 1 - int(_MIXTURE_STANDARD_DEVIATIONS * np.sqrt(2.0 * m)))
+        # Loader's expansion of the weights; Gamma tails rise from 0 to 1 around the shape x.
+        near = [min(max(0.0, x + side * _STEP * math.sqrt(x)), reach) for side in (-1, 1)]
+        above, total = 0.0, 0.0
+        for start, end in itertools.pairwise((0.0, *near, reach)):
+            shape = 0.5 + start + (end - start) * _NODES  # of the Gamma law, m - j
+            number = 2.0 * m - shape
+            share = shape / number
+            deviance = (1.0 + share) * np.log1p(share) + (1.0 - share) * np.log1p(-share)
+            weight = (end - start) * _WIDTHS * np.exp(-0.5 * number * deviance) / (number * np.sqrt(1.0 - share))
+            above += float(weight @ scipy.special.gammaincc(shape, x))
+            total += float(weight.sum())
+        return above / total + _LEFT_OUT
+    first = max(0, m - 1 - int(reach))
     j = np.arange(first, m)
     gammaln = scipy.special.gammaln
     weight = np.exp(gammaln(m + j) - gammaln(j + 1) - gammaln(m) - (m + j) * np.log(2.0))
     # Dividing by their sum removes an error shared by all weights of a large m.
     above = float(np.sum(weight * scipy.special.gammaincc(m - j, x)) / np.sum(weight))
     return above if first == 0 else above + _LEFT_OUT
-
-
-def _large_laplace_sum_tail(x: float, m: int) -> float:
-    """Return the same for large m, with integrals instead of sums and Loader's expansion of the weights."""
-    reach = _MIXTURE_STANDARD_DEVIATIONS * math.sqrt(2.0 * m)
-    # Gamma tails rise from 0 to 1 around the shape x.
-    near = [min(max(0.0, x + side * _STEP * math.sqrt(x)), reach) for side in (-1, 1)]
-    above, total = 0.0, 0.0
-    for start, end in itertools.pairwise((0.0, *near, reach)):
-        shape = 0.5 + start + (end - start) * _NODES  # of the Gamma law, m - j
-        number = 2.0 * m - shape
-        share = shape / number
-        deviance = (1.0 + share) * np.log1p(share) + (1.0 - share) * np.log1p(-share)
-        weight = (end - start) * _WIDTHS * np.exp(-0.5 * number * deviance) / (number * np.sqrt(1.0 - share))
-        above += float(weight @ scipy.special.gammaincc(shape, x))
-        total += float(weight.sum())
-    return above / total + _LEFT_OUT
 
 
 def lattice_sum_bound(

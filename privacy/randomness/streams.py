@@ -16,13 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.base import LedgerError
-from dprl.privacy.randomness.bits import (
-    CHACHA20,
-    FORKED,
-    KEY_WORDS,
-    SPLITMIX64,
-    splitmix64_increment,
-)
+from dprl.privacy.randomness.bits import CHACHA20, FORKED, KEY_WORDS, SPLITMIX64, splitmix64_increment
 from dprl.privacy.randomness.settings import NoiseConfig
 
 STREAMS = ("env", "user_noise", "user_coins", "server_noise", "exploration")
@@ -70,7 +64,9 @@ class Streams:
             key = np.empty(KEY_WORDS, dtype=np.int64)
             key[0] = CHACHA20
             key[1:] = np.frombuffer(secrets.token_bytes(_KEY_BYTES), dtype="<i8")
-            return forgotten_by_forks(key)
+            # Every draw reads a key, so erasing it protects all privatizers of a process forked from this one.
+            _secret_keys[id(key)] = key
+            return key
         text = f"{stream}|{self.seed}|{len(self.context)}|{self.context}|{purpose}".encode()
         return _hashed(SPLITMIX64, text)
 
@@ -118,19 +114,9 @@ def _identity(part: object) -> str:
 _secret_keys: WeakValueDictionary[int, npt.NDArray[Any]] = WeakValueDictionary()
 
 
-def forgotten_by_forks(keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the same `keys` uint64[..., 5]; secret ones are erased in every process forked from this one.
-
-    Call it for every array with secret keys. This protects all privatizers, because every draw reads a key.
-    """
-    if np.any(keys[..., 0] == CHACHA20):
-        _secret_keys[id(keys)] = keys
-    return keys
-
-
 def _forget_secret_keys() -> None:
-    for keys in list(_secret_keys.values()):
-        keys[..., 0], keys[..., 1:] = FORKED, 0
+    for key in list(_secret_keys.values()):
+        key[0], key[1:] = FORKED, 0
     _secret_keys.clear()
 
 
