@@ -43,8 +43,11 @@ def _quarter_round(x: np.ndarray, lane: int, a: int, b: int, c: int, d: int) -> 
 
 
 @kernel
-def _twenty_rounds(x: np.ndarray, state: np.ndarray) -> None:
-    """Write `state` after 20 rounds into `x`."""
+def chacha20_blocks(words: np.ndarray, x: np.ndarray, state: np.ndarray) -> None:
+    """Write the ChaCha20 block of each lane of `state` to `words` uint64[BATCH].
+
+    All arrays are ordered word by word, the lanes side by side: `state`, and scratch `x`, uint32[16 * LANES].
+    """
     for n in range(state.shape[0]):
         x[n] = state[n]
     for _ in range(10):
@@ -58,65 +61,11 @@ def _twenty_rounds(x: np.ndarray, state: np.ndarray) -> None:
             _quarter_round(x, lane, 1, 6, 11, 12)
             _quarter_round(x, lane, 2, 7, 8, 13)
             _quarter_round(x, lane, 3, 4, 9, 14)
-
-
-@no_alloc_kernel
-def _word(x: np.ndarray, state: np.ndarray, word: int, lane: int) -> np.uint64:
-    """Return 64-bit word number `word` of a lane's block."""
-    low, high = 2 * word * LANES + lane, (2 * word + 1) * LANES + lane
-    return np.uint64(np.uint32(x[low] + state[low])) | (np.uint64(np.uint32(x[high] + state[high])) << np.uint64(32))
-
-
-@kernel
-def _add(words: np.ndarray, x: np.ndarray, state: np.ndarray) -> None:
-    """Write the sum of `x` and `state` to `words` uint64[BATCH], still word by word."""
     for lane in range(LANES):
         for word in range(WORDS_PER_BLOCK):
-            words[word * LANES + lane] = _word(x, state, word, lane)
-
-
-@kernel
-def chacha20_blocks(words: np.ndarray, x: np.ndarray, state: np.ndarray) -> None:
-    """Write the ChaCha20 block of each lane of `state` to `words` uint64[BATCH].
-
-    All arrays are ordered word by word, the lanes side by side: `state`, and scratch `x`, uint32[16 * LANES].
-    """
-    _twenty_rounds(x, state)
-    _add(words, x, state)
-
-
-@kernel
-def _set_row(state: np.ndarray, word: int, value: np.uint32) -> None:
-    """Set a word of all lanes."""
-    for lane in range(LANES):
-        state[word * LANES + lane] = value
-
-
-@kernel
-def _set_key(state: np.ndarray, key: np.ndarray) -> None:
-    """Write constants, key[1:5] (low halves first) and a zero nonce into all lanes of `state`."""
-    for word in range(4):
-        _set_row(state, word, _CONSTANTS[word])
-        _set_row(state, 4 + 2 * word, np.uint32(np.uint64(key[1 + word]) & _LOW_HALF))
-        _set_row(state, 5 + 2 * word, np.uint32(np.uint64(key[1 + word]) >> np.uint64(32)))
-    _set_row(state, 14, np.uint32(0))
-    _set_row(state, 15, np.uint32(0))
-
-
-@kernel
-def _set_counter(state: np.ndarray, block: np.uint64) -> None:
-    """Number the lanes block, block+1, ..., modulo 2^61: the blocks of draws 0 to 2^64 - 1."""
-    for lane in range(LANES):
-        counter = (block + np.uint64(lane)) & _LAST_BLOCK
-        state[12 * LANES + lane] = np.uint32(counter & _LOW_HALF)
-        state[13 * LANES + lane] = np.uint32(counter >> np.uint64(32))
-
-
-@kernel
-def _in_order(out: np.ndarray, words: np.ndarray) -> None:
-    """Write the first lanes' blocks one after the other into `out` uint64[n], n <= BATCH."""
-    for n in range(out.shape[0]):
-        out[n] = words[(n & 7) * LANES + (n >> 3)]
+            low, high = 2 * word * LANES + lane, (2 * word + 1) * LANES + lane
+            upper = np.uint64(np.uint32(x[high] + state[high])) << np.uint64(32)
+            words[word * LANES + lane] = np.uint64(np.uint32(x[low] + state[low])) | upper
 
 
 @kernel
@@ -125,19 +74,25 @@ def fill_chacha20(out: np.ndarray, key: np.ndarray, first: np.uint64) -> None:
     buffer = np.empty(2 * 16 * LANES, dtype=np.uint32)
     state, x = buffer[: 16 * LANES], buffer[16 * LANES :]
     words = np.empty(BATCH, dtype=np.uint64)
-    _set_key(state, key)
+    # All lanes have the constants, key[1:5] (low halves first) and, as words 14 and 15, a nonce of zero.
+    state[:] = np.uint32(0)
+    for lane in range(LANES):
+        for word in range(4):
+            state[word * LANES + lane] = _CONSTANTS[word]
+            state[(4 + 2 * word) * LANES + lane] = np.uint32(np.uint64(key[1 + word]) & _LOW_HALF)
+            state[(5 + 2 * word) * LANES + lane] = np.uint32(np.uint64(key[1 + word]) >> np.uint64(32))
     done = 0
     while done < out.shape[0]:
         number = np.uint64(first) + np.uint64(done)
         skipped = np.int64(number & np.uint64(WORDS_PER_BLOCK - 1))
         taken = min(out.shape[0] - done, BATCH - skipped)
-        _set_counter(state, number >> np.uint64(3))
+        # The lanes have the blocks block, block+1, ..., modulo 2^61, for draws 0 to 2^64 - 1.
+        for lane in range(LANES):
+            counter = ((number >> np.uint64(3)) + np.uint64(lane)) & _LAST_BLOCK
+            state[12 * LANES + lane] = np.uint32(counter & _LOW_HALF)
+            state[13 * LANES + lane] = np.uint32(counter >> np.uint64(32))
         chacha20_blocks(words, x, state)
-        if skipped == 0:
-            _in_order(out[done : done + taken], words)
-        else:
-            batch = np.empty(skipped + taken, dtype=np.uint64)
-            _in_order(batch, words)
-            for i in range(taken):
-                out[done + i] = batch[skipped + i]
+        for i in range(taken):
+            n = skipped + i
+            out[done + i] = words[(n & 7) * LANES + (n >> 3)]
         done += taken
