@@ -23,8 +23,7 @@ from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.sampling import Noise, fill_noise
-from dprl.privacy.randomness.settings import NoiseConfig
-from dprl.privacy.randomness.streams import Streams
+from dprl.privacy.randomness.streams import NoiseConfig, Streams
 
 Entropy = Literal["seed", "os"]
 # H S A (S+2) counters of RiverSwim S=6 A=2 H=20 and of a random MDP S=20 A=4 H=20.

@@ -33,7 +33,7 @@ from dprl.privacy.mechanisms.base import IDEALISED
 from dprl.privacy.queries.counts import CountQuery
 from dprl.privacy.queries.gradients import GradientQuery
 from dprl.privacy.queries.linear_statistics import StatisticsQuery
-from dprl.privacy.randomness.settings import NoiseConfig
+from dprl.privacy.randomness.streams import NoiseConfig
 from dprl.privacy.threat_models import SHUFFLE
 
 DEFAULT_RUNS = 50_000

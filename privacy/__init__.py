@@ -26,8 +26,7 @@ from dprl.privacy.queries.count_layout import CountFamilies, CountFamily, Pooled
 from dprl.privacy.queries.counts import CountQuery
 from dprl.privacy.queries.gradients import GradientClient, GradientLayout, GradientQuery
 from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
-from dprl.privacy.randomness.settings import NoiseConfig
-from dprl.privacy.randomness.streams import Streams
+from dprl.privacy.randomness.streams import NoiseConfig, Streams
 from dprl.privacy.resumable import ServerPrivatizer
 
 CountPrivatizer = Privatizer[CountQuery]

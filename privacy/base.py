@@ -1,4 +1,4 @@
-"""Basic types of privacy: arrays, guarantees and verdicts on them, the error of a ledger that refuses, and checks."""
+"""Basic types of privacy: arrays, guarantees, sensitivities, verdicts on claims, a ledger's error, and checks."""
 
 from __future__ import annotations
 
@@ -49,6 +49,95 @@ class Guarantee:
             raise ValueError(f"epsilon must be finite and above 0, got {self.epsilon}; nothing else is a guarantee")
         if not 0 <= self.delta < 1:
             raise ValueError(f"delta must lie in [0, 1), got {self.delta}; nothing else is a guarantee")
+
+
+# ---- changes of released numbers ----
+
+# Relative: a smaller rest of the L1 norm is rounding, not a further number.
+_NOTHING = 1e-12
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """Largest distance of the vectors of two neighbours.
+
+    >>> two_steps = Sensitivity.of_cells(4)
+    >>> two_steps.repeated(4)
+    Sensitivity(l1=16.0, l2=4.0, linf=1.0, cells=16, copies=1)
+
+    Args:
+        l1, l2, linf: bounds on the norms of their difference.
+        cells: number of numbers that can differ.
+        copies: number of copies of each, released with separate noise and counted as one; see `joined`.
+    """
+
+    l1: float
+    l2: float
+    linf: float
+    cells: int
+    copies: int = 1
+
+    def __post_init__(self) -> None:
+        norms = (self.l1, self.l2, self.linf)
+        if min(self.cells, self.copies) < 1 or not all(math.isfinite(x) and x > 0 for x in norms):
+            raise ValueError(f"a sensitivity is finite and above 0 in every norm, got {self}; bound what is released")
+
+    @staticmethod
+    def of_cells(n: int, change: float = 1.0) -> Sensitivity:
+        """Return the sensitivity of n numbers that change by at most `change` each."""
+        return Sensitivity(n * change, math.sqrt(n) * change, change, n)
+
+    def repeated(self, times: int) -> Sensitivity:
+        """Return the sensitivity of `times` copies, each with separate noise."""
+        l1, l2 = self.l1 * times, self.l2 * math.sqrt(times)
+        return Sensitivity(l1, l2, self.linf, self.cells * times, self.copies)
+
+    def joined(self, times: int) -> Sensitivity:
+        """Return the sensitivity of `times` copies, where all copies of a number count as one release.
+
+        For copies with noises that are not independent given what is known when the number is chosen.
+        """
+        l2, copies = self.l2 * math.sqrt(times), self.copies * times
+        return Sensitivity(self.l1 * times, l2, self.linf * times, self.cells, copies)
+
+    def scaled(self, factor: int) -> Sensitivity:
+        """Return a bound for the sum of `factor` differences in any cells, by the triangle inequality."""
+        norms = (self.l1 * factor, self.l2 * factor, self.linf * factor)
+        return Sensitivity(*norms, self.cells * factor, self.copies)
+
+    def beside(self, other: Sensitivity) -> Sensitivity:
+        """Return the joint sensitivity of both, for different numbers."""
+        l2 = math.hypot(self.l2, other.l2)
+        linf, copies = max(self.linf, other.linf), max(self.copies, other.copies)
+        return Sensitivity(self.l1 + other.l1, l2, linf, self.cells + other.cells, copies)
+
+    @property
+    def of_one_copy(self) -> Sensitivity:
+        """The sensitivity of one copy of every number."""
+        l2 = self.l2 / math.sqrt(self.copies)
+        return Sensitivity(self.l1 / self.copies, l2, self.linf / self.copies, self.cells, 1)
+
+    @property
+    def changes(self) -> str:
+        """What changes, in words."""
+        joined = f", whose {self.copies} copies count as one" if self.copies > 1 else ""
+        return f"{self.cells:,} noisy numbers change by at most {self.linf:.6g} each{joined}"
+
+    @property
+    def integer(self) -> bool:
+        """Whether it is the sensitivity of `cells` numbers that can change by 1 each."""
+        unit_changes = self.l1 == self.cells and self.linf == 1.0
+        return unit_changes and math.isclose(self.l2, math.sqrt(self.cells), rel_tol=1e-12)
+
+    @property
+    def worst_shift(self) -> tuple[tuple[int, float], ...]:
+        """The most concentrated change: (how many numbers, change of each), as many by linf as fit, one by the rest."""
+        size = min(self.l1, self.linf)
+        whole = math.floor(self.l1 / size * (1.0 + _NOTHING))
+        rest = self.l1 - whole * size
+        if whole >= self.cells or rest <= _NOTHING * size:
+            return ((min(whole, self.cells), size),)
+        return (whole, size), (1, rest)
 
 
 # ---- verdicts on a claim: one rule for certificates and audits ----

@@ -12,16 +12,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from dprl.privacy.accounting.closed_forms import PrivacyCurve, Unbounded, maximum
+from dprl.privacy.accounting.closed_forms import ChosenCurve, PrivacyCurve, Unbounded
 from dprl.privacy.accounting.composition import compose, repeat
-from dprl.privacy.base import Guarantee, LedgerError, TrustModel
+from dprl.privacy.base import Guarantee, LedgerError, Sensitivity, TrustModel
 from dprl.privacy.counters.base import Counter
 from dprl.privacy.mechanisms import GRAMS, MECHANISMS, VECTORS, MessageMechanism
-from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
+from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.reports import OneHotEncoding, ShuffledReports, UnaryEncoder
 from dprl.privacy.mechanisms.vectors import SampledGaussian
-from dprl.privacy.randomness.settings import NoiseConfig
-from dprl.privacy.randomness.streams import noise_identity
+from dprl.privacy.randomness.streams import NoiseConfig, noise_identity
 from dprl.privacy.threat_models import NOISY_SIDES, ThreatModel
 
 Q = TypeVar("Q")
@@ -109,7 +108,9 @@ def curve_of(
 ) -> PrivacyCurve:
     """Return the privacy curve of all releases together, repeated `times` times; the worst one of disjoint `groups`."""
     together = groups or [range(len(releases))]
-    return maximum([repeat(compose([releases[i].curve(rows) for i in group]), times) for group in together])
+    curves = [repeat(compose([releases[i].curve(rows) for i in group]), times) for group in together]
+    distinct = tuple(dict.fromkeys(curves))
+    return distinct[0] if len(distinct) == 1 else ChosenCurve(distinct, "largest")
 
 
 class Request(NamedTuple):

@@ -21,8 +21,7 @@ from dprl.privacy.privatizer import Privatizer
 from dprl.privacy.queries.count_layout import CountFamilies, PooledFamilies
 from dprl.privacy.queries.gradients import GradientLayout
 from dprl.privacy.queries.linear_statistics import StatisticsLayout
-from dprl.privacy.randomness.settings import NoiseConfig
-from dprl.privacy.randomness.streams import Streams
+from dprl.privacy.randomness.streams import NoiseConfig, Streams
 from dprl.privacy.threat_models import ThreatModel
 
 _REFUSED = (ValueError, LedgerError, ArithmeticError, MemoryError)

@@ -16,11 +16,11 @@ from dprl.privacy.audits.distinguishing_attack import measure
 from dprl.privacy.audits.findings import Attack, Claim, Finding, NoiseProof, proof_of
 from dprl.privacy.audits.message_probes import changed_cells, floating_point_event, noisy_cells
 from dprl.privacy.audits.privatizer_probes import counter_prefixes
-from dprl.privacy.base import TrustModel
+from dprl.privacy.base import Sensitivity, TrustModel
 from dprl.privacy.counters import AnyCounter, BinaryTree, BufferedToeplitz, KaryTree
 from dprl.privacy.counters.base import Counter, node_of
 from dprl.privacy.designs.counts import printed_scale
-from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
+from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 

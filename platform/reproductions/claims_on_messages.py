@@ -36,8 +36,8 @@ from dprl.privacy.audits.findings import (
     proof_of,
 )
 from dprl.privacy.audits.message_probes import clipped_gradients, noisy_cells, privunit_gradients, sign_gradients
-from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
+from dprl.privacy.base import Float64Array, Sensitivity
+from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.bounded import BoundedLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.gram import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
@@ -18,7 +18,7 @@ import numpy.typing as npt
 import scipy
 
 from dprl.privacy.accounting.root_finding import ROUNDING, inside, largest, least_epsilon, quotient_up, smallest
-from dprl.privacy.base import Float64Array
+from dprl.privacy.base import Float64Array, Sensitivity
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 _SQRT_2 = math.sqrt(2.0)
@@ -26,8 +26,6 @@ _SQRT_2 = math.sqrt(2.0)
 _REMEMBERED = 4096
 # Deltas are multiplied by the first; epsilons are for a delta multiplied by the second.
 _UP, _DOWN = 1.0 + ROUNDING, 1.0 - 2.0 * ROUNDING
-# Relative: a smaller rest of the L1 norm is rounding, not a further number.
-_NOTHING = 1e-12
 
 
 class PrivacyCurve(ABC):
@@ -376,7 +374,7 @@ def bounded_support_curve(outside: float, ratio: float) -> PrivacyCurve:
     return Unbounded() if outside >= 1.0 else RandomizedResponses(1, ratio, lost=outside)
 
 
-def worst_outside(l1: float, linf: float, cells: int, log_common: Callable[[float], float]) -> float:
+def worst_outside(sensitivity: Sensitivity, log_common: Callable[[float], float]) -> float:
     """Return the largest mass outside the common support over all shifts with these norms (Lemma E).
 
     Lemma E. Let a density f on a bounded interval be log-concave, and shift independent draws of it by v_1, ..., v_n.
@@ -389,24 +387,10 @@ def worst_outside(l1: float, linf: float, cells: int, log_common: Callable[[floa
     concentrated vector majorises every other one.
 
     Args:
-        l1, linf, cells: norms of the shift, and the maximum of numbers that it changes.
+        sensitivity: l1, linf and cells of the shift.
         log_common: returns, for v >= 0, ln of the mass of one number's noise on the common support, -inf for none.
     """
-    whole, rest = concentrated(l1, linf, cells)
-    total = whole * log_common(min(l1, linf)) if whole else 0.0
-    if rest > 0.0:
-        total += log_common(rest)
-    return -math.expm1(total)
-
-
-def concentrated(l1: float, linf: float, cells: int) -> tuple[int, float]:
-    """Return the number of changes of size linf in the concentrated shift, and the size of the remaining one."""
-    size = min(l1, linf)
-    whole = math.floor(l1 / size * (1.0 + _NOTHING))
-    if whole >= cells:
-        return cells, 0.0
-    rest = l1 - whole * size
-    return whole, rest if rest > _NOTHING * size else 0.0
+    return -math.expm1(sum(number * log_common(change) for number, change in sensitivity.worst_shift))
 
 
 @dataclass(frozen=True)
@@ -444,13 +428,3 @@ class ChosenCurve(PrivacyCurve):
     def method(self) -> str:
         """Method of computation."""
         return f"the {self.chosen} of: " + "; ".join(dict.fromkeys(curve.method for curve in self.curves))
-
-
-def maximum(runs: Sequence[PrivacyCurve]) -> PrivacyCurve:
-    """Return the curve of runs with disjoint users.
-
-    >>> maximum([RandomizedResponses(1, 1.0), RandomizedResponses(1, 0.5)]).pure_epsilon
-    1.0
-    """
-    distinct = tuple(dict.fromkeys(runs))
-    return distinct[0] if len(distinct) == 1 else ChosenCurve(distinct, "largest")

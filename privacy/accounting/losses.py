@@ -41,7 +41,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from dprl.privacy.accounting.closed_forms import PrivacyCurve, RandomizedResponses, concentrated, response_losses
+from dprl.privacy.accounting.closed_forms import PrivacyCurve, RandomizedResponses, response_losses
 from dprl.privacy.accounting.root_finding import ROUNDING, least_epsilon
 from dprl.privacy.base import Float64Array
 
@@ -342,13 +342,6 @@ class LaplaceLoss(PrivacyCurve):
         """Method of computation."""
         losses = " and ".join(f"{n} of {a:.6g}" for n, a in self.parts)
         return f"privacy loss distribution of Laplace losses, {losses}"
-
-
-def laplace_parts(l1: float, linf: float, cells: int, scale: float) -> tuple[tuple[int, float], ...]:
-    """Return the losses of the worst vector for Laplace noise of this scale and a change with these norms."""
-    whole, rest = concentrated(l1, linf, cells)
-    parts = ((whole, min(l1, linf) / scale), (1, rest / scale))
-    return parts if rest > 0.0 else parts[:1]
 
 
 def dominating_scale(scale: float, copies: int) -> float:

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.compiled import shows_numbers
-from dprl.privacy.base import Float64Array, Int64Array
+from dprl.privacy.base import Float64Array, Int64Array, Sensitivity
 from dprl.privacy.mechanisms import laws_for
-from dprl.privacy.mechanisms.base import NODE, Mechanism, Sensitivity
+from dprl.privacy.mechanisms.base import NODE, Mechanism
 from dprl.privacy.mechanisms.sampling import SILENT, Noise
 
 # Kinds of counter states in the release kernel, stored in checkpoints; 2 was a kind of earlier versions.

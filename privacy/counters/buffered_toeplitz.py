@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.compiled import kernel
-from dprl.privacy.base import Float64Array
+from dprl.privacy.base import Float64Array, Sensitivity
 from dprl.privacy.counters.base import BUFFERED, Counter, CounterState, node_of
 from dprl.privacy.counters.error import failure_of_a_cell, gaussian_bound
-from dprl.privacy.mechanisms.base import ROW, Mechanism, Sensitivity
+from dprl.privacy.mechanisms.base import ROW, Mechanism
 
 # A multiple of 3, the number that a release takes at a time.
 N_BUFFERS = 6

@@ -14,11 +14,11 @@ import scipy
 
 from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import gaussian_mu
-from dprl.privacy.base import Float64Array
+from dprl.privacy.base import Float64Array, Sensitivity
 from dprl.privacy.counters.base import ROWS, Counter, CounterState, node_of
 from dprl.privacy.counters.buffered_toeplitz import BufferedToeplitz
 from dprl.privacy.counters.error import failure_of_a_cell, gaussian_bound
-from dprl.privacy.mechanisms.base import GRID_ROW, Mechanism, Sensitivity
+from dprl.privacy.mechanisms.base import GRID_ROW, Mechanism
 from dprl.privacy.mechanisms.sampling import SILENT, fill_noise
 
 MOST_ITEMS = 4096

@@ -6,10 +6,11 @@ import math
 from dataclasses import replace
 from functools import lru_cache
 
+from dprl.privacy.base import Sensitivity
 from dprl.privacy.counters import COUNTERS, EXACT_COUNTERS, AnyCounter, KaryTree
 from dprl.privacy.counters.base import law_names, node_of
 from dprl.privacy.counters.trees import mean_blocks
-from dprl.privacy.mechanisms.base import INTEGER, Mechanism, Sensitivity
+from dprl.privacy.mechanisms.base import INTEGER, Mechanism
 
 # Largest number of bytes of noise that a counter stores.
 _MEMORY_LIMIT = 2 << 30

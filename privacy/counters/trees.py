@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from dprl.privacy.base import Float64Array
+from dprl.privacy.base import Float64Array, Sensitivity
 from dprl.privacy.counters.base import TREE, Counter, CounterState, node_of
 from dprl.privacy.counters.error import failure_of_a_cell, tree_bound
-from dprl.privacy.mechanisms.base import NODE, Mechanism, Sensitivity
+from dprl.privacy.mechanisms.base import NODE, Mechanism
 
 
 class _Tree(Counter):

@@ -15,8 +15,7 @@ from dprl.privacy.mechanisms.base import NODE
 from dprl.privacy.noise_design import NoiseDesign, Request
 from dprl.privacy.privatizer import Privatizer
 from dprl.privacy.query import Query
-from dprl.privacy.randomness.settings import NoiseConfig
-from dprl.privacy.randomness.streams import Streams
+from dprl.privacy.randomness.streams import NoiseConfig, Streams
 
 D = TypeVar("D")
 Q = TypeVar("Q", bound=Query)

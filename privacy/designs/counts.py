@@ -34,7 +34,7 @@ from dprl.privacy.mechanisms.reports import SAMPLED_PREFIX, UnaryEncoder
 from dprl.privacy.noise_design import NoiseDesign
 from dprl.privacy.queries.count_layout import RELEASED_FAMILIES, CountEncoding, CountFamilies
 from dprl.privacy.queries.counts import CountQuery, PrintedError
-from dprl.privacy.randomness.settings import NoiseConfig
+from dprl.privacy.randomness.streams import NoiseConfig
 from dprl.privacy.schedule import ReleaseSchedule
 
 Report = Mechanism | UnaryEncoder

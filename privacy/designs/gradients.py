@@ -31,7 +31,7 @@ from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace, Raw
 from dprl.privacy.noise_design import NoiseDesign
 from dprl.privacy.queries.gradients import GradientLayout, GradientQuery
 from dprl.privacy.queries.sampled_gradients import MOST_USERS, SampledGradientQuery
-from dprl.privacy.randomness.settings import NoiseConfig
+from dprl.privacy.randomness.streams import NoiseConfig
 from dprl.privacy.threat_models import GRADIENT_ADJACENCY, SAMPLED_ADJACENCY
 
 PAPER_CLIP, DEFAULT_CLIP, _SIGN_CLIP = 0.01, 2.0, 1.0

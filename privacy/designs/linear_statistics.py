@@ -38,7 +38,7 @@ from dprl.privacy.queries.linear_statistics import (
     correction_row,
     gram_row,
 )
-from dprl.privacy.randomness.settings import NoiseConfig
+from dprl.privacy.randomness.streams import NoiseConfig
 from dprl.privacy.schedule import ReleaseSchedule
 
 REWARD_SHARE = 0.1

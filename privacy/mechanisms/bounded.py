@@ -11,8 +11,8 @@ import scipy
 
 from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import PrivacyCurve, bounded_support_curve, worst_outside
-from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Sensitivity, require_positive
+from dprl.privacy.base import Float64Array, Sensitivity
+from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, require_positive
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.logarithm import log_of_reduced, reduced
 from dprl.privacy.mechanisms.sampling import sampler
@@ -70,9 +70,9 @@ class Uniform(Mechanism):
 
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
         """Return the curve of the bound; an upper bound if the worst shift exceeds the L2 norm of `sensitivity`."""
-        s, width = sensitivity, 2.0 * self.bound
+        width = 2.0 * self.bound
         log_common = lambda v: math.log1p(-v / width) if v < width else -math.inf  # noqa: E731
-        return bounded_support_curve(worst_outside(s.l1, s.linf, s.cells, log_common), 0.0)
+        return bounded_support_curve(worst_outside(sensitivity, log_common), 0.0)
 
     def explain(self, sensitivity: Sensitivity) -> str:
         """Return the line that explains the scale."""
@@ -169,8 +169,7 @@ class BoundedLaplace(Mechanism):
         If the most concentrated shift obeys every norm of `sensitivity`, some neighbours attain `outside` at every
         epsilon >= l1 / scale; below that epsilon the curve is an upper bound.
         """
-        s = sensitivity
-        outside = worst_outside(s.l1, s.linf, s.cells, self._log_common)
+        s, outside = sensitivity, worst_outside(sensitivity, self._log_common)
         return bounded_support_curve(outside, min(s.l1, s.cells * s.linf) / self.scale)
 
     def _log_common(self, shift: float) -> float:

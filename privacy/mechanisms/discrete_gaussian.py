@@ -24,8 +24,8 @@ from dprl.privacy.accounting.discrete_gaussians import (
     discrete_gaussian_sigma,
 )
 from dprl.privacy.accounting.root_finding import ROUNDING, inside, smallest
-from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.base import GRID_ROW, INTEGER, NODE, Mechanism, Sensitivity
+from dprl.privacy.base import Float64Array, Sensitivity
+from dprl.privacy.mechanisms.base import GRID_ROW, INTEGER, NODE, Mechanism
 from dprl.privacy.mechanisms.gaussian import REACH, Gaussian
 from dprl.privacy.mechanisms.sampling import sampler
 from dprl.privacy.mechanisms.tails import Complex128Array, Lattice, few_enough, lattice_sum_bound

@@ -18,10 +18,10 @@ import numpy as np
 
 from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import ChosenCurve, PrivacyCurve, RandomizedResponses
-from dprl.privacy.accounting.losses import LaplaceLoss, dominating_scale, laplace_parts
+from dprl.privacy.accounting.losses import LaplaceLoss, dominating_scale
 from dprl.privacy.accounting.root_finding import quotient_up
-from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.base import INTEGER, NODE, Mechanism, Sensitivity
+from dprl.privacy.base import Float64Array, Sensitivity
+from dprl.privacy.mechanisms.base import INTEGER, NODE, Mechanism
 from dprl.privacy.mechanisms.laplace import Laplace, calibrated_scale
 from dprl.privacy.mechanisms.sampling import sampler
 from dprl.privacy.mechanisms.tails import Complex128Array, Lattice, few_enough, lattice_sum_bound
@@ -156,12 +156,12 @@ class DiscreteLaplace(Mechanism):
 
 
 def _curve(scale: float, sensitivity: Sensitivity) -> PrivacyCurve:
-    l1, linf, cells = sensitivity.l1, sensitivity.linf, sensitivity.cells
-    pure = quotient_up(l1, scale)
-    responses = RandomizedResponses(cells, linf / scale, pure)
+    pure = quotient_up(sensitivity.l1, scale)
+    responses = RandomizedResponses(sensitivity.cells, sensitivity.linf / scale, pure)
     if sensitivity.of_one_copy.integer:
         return responses
-    parts = laplace_parts(l1, linf, cells, dominating_scale(scale, sensitivity.copies))
+    dominating = dominating_scale(scale, sensitivity.copies)
+    parts = tuple((number, change / dominating) for number, change in sensitivity.worst_shift)
     return ChosenCurve((responses, LaplaceLoss(parts, pure)))
 
 

@@ -28,8 +28,8 @@ from dprl.privacy.accounting.closed_forms import (
     gaussian_mu,
     zcdp_rho,
 )
-from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Sensitivity
+from dprl.privacy.base import Float64Array, Sensitivity
+from dprl.privacy.mechanisms.base import IDEALISED, Mechanism
 from dprl.privacy.mechanisms.bounded import BoundedLaplace, Uniform
 from dprl.privacy.mechanisms.clipping import L2, MOST, fill_clipped
 from dprl.privacy.mechanisms.gaussian import Gaussian

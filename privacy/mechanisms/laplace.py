@@ -11,10 +11,10 @@ import numpy as np
 
 from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import PrivacyCurve
-from dprl.privacy.accounting.losses import LaplaceLoss, laplace_parts
+from dprl.privacy.accounting.losses import LaplaceLoss
 from dprl.privacy.accounting.root_finding import inside, quotient_up, root_of_tail, smallest
-from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.base import IDEALISED, NODE, Mechanism, Sensitivity, require_positive
+from dprl.privacy.base import Float64Array, Sensitivity
+from dprl.privacy.mechanisms.base import IDEALISED, NODE, Mechanism, require_positive
 from dprl.privacy.mechanisms.logarithm import log_of_reduced, open_unit, reduced, signed
 from dprl.privacy.mechanisms.sampling import add_rows, extending_sampler
 from dprl.privacy.mechanisms.tails import NEGLIGIBLE, Lattice, laplace_sum_tail
@@ -81,9 +81,8 @@ class Laplace(Mechanism):
 
     def curve(self, sensitivity: Sensitivity) -> LaplaceLoss:
         """Return the losses of the worst vector: attained by numbers that change by 1 each, else an upper bound."""
-        l1, linf, cells = sensitivity.l1, sensitivity.linf, sensitivity.cells
-        parts = laplace_parts(l1, linf, cells, self.scale)
-        return LaplaceLoss(parts, quotient_up(l1, self.scale))
+        parts = tuple((number, change / self.scale) for number, change in sensitivity.worst_shift)
+        return LaplaceLoss(parts, quotient_up(sensitivity.l1, self.scale))
 
     @property
     def envelope(self) -> Laplace:

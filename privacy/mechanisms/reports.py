@@ -22,8 +22,8 @@ from dprl.compiled import kernel
 from dprl.privacy.accounting.amplification import ShuffledLoss
 from dprl.privacy.accounting.closed_forms import PrivacyCurve, RandomizedResponses
 from dprl.privacy.accounting.root_finding import inside, largest
-from dprl.privacy.base import Float64Array, Int64Array, LedgerError
-from dprl.privacy.mechanisms.base import INTEGER, Mechanism, Sensitivity
+from dprl.privacy.base import Float64Array, Int64Array, LedgerError, Sensitivity
+from dprl.privacy.mechanisms.base import INTEGER, Mechanism
 from dprl.privacy.mechanisms.sampling import Noise, noise_of, sampler
 from dprl.privacy.randomness.bits import fill_bits
 from dprl.privacy.randomness.exact import LIMB_BITS, LIMBS, exp_minus, fill_bernoulli, leading_bits, to_limbs

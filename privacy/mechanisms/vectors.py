@@ -18,8 +18,8 @@ import numpy.typing as npt
 from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.privacy.accounting.amplification import SampledGaussianLoss
 from dprl.privacy.accounting.closed_forms import PrivacyCurve, Unbounded
-from dprl.privacy.base import Float64Array, LedgerError
-from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Sensitivity
+from dprl.privacy.base import Float64Array, LedgerError, Sensitivity
+from dprl.privacy.mechanisms.base import IDEALISED, Mechanism
 from dprl.privacy.mechanisms.clipping import ANY, L1, L2, NORMS, fill_clipped, fill_units
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace

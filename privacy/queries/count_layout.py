@@ -13,8 +13,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from dprl.compiled import kernel, no_alloc_kernel
-from dprl.privacy.base import Float64Array, Int64Array
-from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
+from dprl.privacy.base import Float64Array, Int64Array, Sensitivity
+from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.reports import UnaryEncoder
 from dprl.privacy.randomness.streams import ANY, UNNAMED
 

@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.accounting.closed_forms import Unbounded
-from dprl.privacy.base import Float64Array, LedgerError, TrustModel
+from dprl.privacy.base import Float64Array, LedgerError, Sensitivity, TrustModel
 from dprl.privacy.channel import new_cursor
 from dprl.privacy.counters import COUNTERS, ExactCounter
 from dprl.privacy.counters.base import Counter, node_of
 from dprl.privacy.mechanisms import GRAMS, GramMechanism
-from dprl.privacy.mechanisms.base import Sensitivity, require_positive
+from dprl.privacy.mechanisms.base import require_positive
 from dprl.privacy.mechanisms.clipping import NORMS
 from dprl.privacy.mechanisms.gram import GramGaussian, GramRelease, RawGram, gram_sensitivity
 from dprl.privacy.mechanisms.sampling import SILENT, silent

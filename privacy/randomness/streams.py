@@ -1,4 +1,4 @@
-"""Separate, named random streams: a draw is a pure function of (key, number), and every key belongs to one release.
+"""Noise settings and named random streams: a draw is a pure function of (key, number); a key belongs to one release.
 
 A seeded run resumes without stored state, and the order of draws does not matter.
 """
@@ -9,19 +9,44 @@ import hashlib
 import os
 import secrets
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
+from typing import Any, Literal
 from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
 
-from dprl.privacy.base import LedgerError
+from dprl.privacy.base import LedgerError, check_fields
 from dprl.privacy.randomness.bits import CHACHA20, FORKED, KEY_WORDS, SPLITMIX64, splitmix64_increment
-from dprl.privacy.randomness.settings import NoiseConfig
 
 STREAMS = ("env", "user_noise", "user_coins", "server_noise", "exploration")
 NOISE_STREAMS = ("user_noise", "user_coins", "server_noise")
 _KEY_BYTES = 32
+
+
+@dataclass(frozen=True)
+class NoiseConfig:
+    """Noise settings.
+
+    >>> NoiseConfig("exact", "os").fit_for_release, NoiseConfig().fit_for_release
+    (True, False)
+
+    Args:
+        arithmetic: 'fast': float64 noise, with a proof for real numbers. 'exact': whole numbers and exact coins, so
+            that the proof is for the released numbers; values in [0, 1] become coins on the user's side.
+        entropy: 'seed': reproducible, not secret. 'os': keys from the operating system for a cryptographic generator,
+            never stored; such a run cannot be repeated or continued.
+    """
+
+    arithmetic: Literal["fast", "exact"] = "fast"
+    entropy: Literal["seed", "os"] = "seed"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @property
+    def fit_for_release(self) -> bool:
+        """Whether the noise is fit for real users."""
+        return self.arithmetic == "exact" and self.entropy == "os"
 
 
 @dataclass(frozen=True)

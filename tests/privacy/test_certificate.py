@@ -20,10 +20,9 @@ from dprl.privacy import (
     NoiseDesign,
     Streams,
 )
-from dprl.privacy.base import Guarantee, TrustModel, verdict
+from dprl.privacy.base import Guarantee, Sensitivity, TrustModel, verdict
 from dprl.privacy.certificate import certify
 from dprl.privacy.ledger import Ledger
-from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.noise_design import Release
 from dprl.privacy.queries.gradients import GradientLayout

@@ -13,12 +13,12 @@ import pytest
 
 from dprl.privacy import CountFamilies, CountFamily, CountPrivacy, LedgerError, NoiseDesign, Streams
 from dprl.privacy.accounting.closed_forms import gaussian_mu
+from dprl.privacy.base import Sensitivity
 from dprl.privacy.certificate import certify
 from dprl.privacy.counters import KaryTree
 from dprl.privacy.counters.error import weighted_sum_bound
 from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.ledger import Ledger
-from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.bounded import Uniform
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.gram import GramRelease

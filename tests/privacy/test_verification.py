@@ -18,9 +18,9 @@ import pytest
 
 from dprl import __version__
 from dprl.privacy import CountPrivacy, GradientLayout, GradientPrivacy, LedgerError, Streams
+from dprl.privacy.base import Sensitivity
 from dprl.privacy.certificate import sealed
 from dprl.privacy.ledger import Ledger
-from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.vectors import ClippedLaplace

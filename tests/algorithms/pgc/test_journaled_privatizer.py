@@ -12,7 +12,7 @@ import pytest
 from dprl.algorithms.pgc.journaled_privatizer import JOURNAL, JournaledPrivatizer, journal_folder
 from dprl.privacy import GradientPrivacy, LedgerError, Streams
 from dprl.privacy.queries.gradients import GradientLayout
-from dprl.privacy.randomness.settings import NoiseConfig
+from dprl.privacy.randomness.streams import NoiseConfig
 
 
 @pytest.fixture

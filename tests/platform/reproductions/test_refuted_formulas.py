@@ -20,7 +20,7 @@ from dprl.platform.reproductions.refuted_formulas import (
 from dprl.privacy.audits.distinguishing_attack import audit_page, measure
 from dprl.privacy.audits.findings import Claim, Finding, NoiseProof
 from dprl.privacy.audits.message_probes import noisy_cells
-from dprl.privacy.mechanisms.base import Sensitivity
+from dprl.privacy.base import Sensitivity
 from dprl.privacy.mechanisms.bounded import BoundedLaplace, Uniform
 from dprl.privacy.mechanisms.gram import printed_uniform_bound
 from dprl.privacy.mechanisms.laplace import Laplace

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dprl.privacy.accounting.closed_forms import Unbounded, bounded_support_curve, worst_outside
+from dprl.privacy.base import Sensitivity
 
 LogCommon = Callable[[float], float]
 
@@ -31,17 +32,17 @@ def triangle_common(shift: float) -> float:
     ("l1", "linf", "cells"), [(1.0, 1.0, 3), (2.3, 0.7, 5), (9.0, 0.3, 4), (0.2, 1.5, 2), (2.9, 1.9, 3)]
 )
 def test_no_shift_with_these_norms_loses_more(log_common: LogCommon, l1: float, linf: float, cells: int) -> None:
-    rng, stated = np.random.default_rng(0), worst_outside(l1, linf, cells, log_common)
+    rng, stated = np.random.default_rng(0), worst_outside(Sensitivity(l1, l1, linf, cells), log_common)
     for _ in range(2000):
         shift = np.minimum(rng.dirichlet(np.full(cells, rng.choice([0.1, 0.5, 3.0]))) * l1, linf)
         assert 1 - math.exp(sum(log_common(float(v)) for v in shift)) <= stated + 1e-12
 
 
 def test_the_worst_shift_is_the_concentrated_one() -> None:
-    assert worst_outside(2.3, 1.0, 9, uniform_common) == pytest.approx(1 - 0.5 * 0.5 * 0.85)
-    assert worst_outside(7 * 0.1, 0.1, 7, uniform_common) == pytest.approx(1 - 0.95**7)
-    assert worst_outside(9.0, 0.5, 2, uniform_common) == pytest.approx(1 - 0.75**2)
-    assert worst_outside(0.4, 1.0, 5, uniform_common) == pytest.approx(0.2)
+    assert worst_outside(Sensitivity(2.3, 2.3, 1.0, 9), uniform_common) == pytest.approx(1 - 0.5 * 0.5 * 0.85)
+    assert worst_outside(Sensitivity(7 * 0.1, 7 * 0.1, 0.1, 7), uniform_common) == pytest.approx(1 - 0.95**7)
+    assert worst_outside(Sensitivity(9.0, 9.0, 0.5, 2), uniform_common) == pytest.approx(1 - 0.75**2)
+    assert worst_outside(Sensitivity(0.4, 0.4, 1.0, 5), uniform_common) == pytest.approx(0.2)
 
 
 def test_curve_is_a_point_and_nothing_in_common_is_no_guarantee() -> None:

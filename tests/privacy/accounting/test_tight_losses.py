@@ -16,8 +16,8 @@ from dprl.privacy.accounting.closed_forms import GaussianDP, gaussian_delta, gau
 from dprl.privacy.accounting.composition import compose, repeat
 from dprl.privacy.accounting.discrete_gaussians import RoundedGaussianLoss
 from dprl.privacy.accounting.losses import LaplaceLoss
+from dprl.privacy.base import Sensitivity
 from dprl.privacy.mechanisms import ADDITIVE
-from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 from tests import reference_accountant as reference

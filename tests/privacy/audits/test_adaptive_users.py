@@ -13,10 +13,10 @@ import pytest
 
 from dprl.privacy.audits.distinguishing_attack import Key, measure
 from dprl.privacy.audits.findings import Claim, Measurement, proof_of
-from dprl.privacy.base import Float64Array
+from dprl.privacy.base import Float64Array, Sensitivity
 from dprl.privacy.counters import KaryTree, release_prefix
 from dprl.privacy.counters.base import node_of
-from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
+from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
 

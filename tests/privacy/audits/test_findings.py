@@ -18,9 +18,9 @@ from dprl.privacy.audits.findings import (
     audit_summary,
     proof_of,
 )
-from dprl.privacy.base import Guarantee
+from dprl.privacy.base import Guarantee, Sensitivity
 from dprl.privacy.counters import ExactCounter
-from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
+from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace

@@ -12,8 +12,8 @@ from dprl.privacy.audits.distinguishing_attack import Probe, measure
 from dprl.privacy.audits.findings import Claim, proof_of
 from dprl.privacy.audits.message_probes import clipped_gradients, noisy_cells, privunit_gradients, sign_gradients
 from dprl.privacy.audits.privatizer_probes import local_reports, statistics_messages
+from dprl.privacy.base import Sensitivity
 from dprl.privacy.mechanisms import ADDITIVE, ENCODINGS, GRAMS, MECHANISMS, VECTORS, GramMechanism
-from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.bounded import BoundedLaplace, Uniform
 from dprl.privacy.mechanisms.gram import (
     GramBoundedLaplace,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dprl.privacy.base import Sensitivity
 from dprl.privacy.counters import BufferedToeplitz, release_prefix
 from dprl.privacy.counters.buffered_toeplitz import (
     N_BUFFERS,
@@ -13,7 +14,6 @@ from dprl.privacy.counters.buffered_toeplitz import (
     fitted,
     prefix_variances,
 )
-from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.randomness.streams import Streams

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dprl.privacy.base import Sensitivity
 from dprl.privacy.counters import COUNTERS, AnyCounter, BinaryTree, CounterState, ExactCounter, KaryTree, release_prefix
-from dprl.privacy.mechanisms.base import NODE, Sensitivity
+from dprl.privacy.mechanisms.base import NODE
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from dprl.privacy.base import Sensitivity
 from dprl.privacy.counters import BufferedToeplitz, GridToeplitz, KaryTree, release_prefix
 from dprl.privacy.counters.grid_toeplitz import MOST_ITEMS, _factors
 from dprl.privacy.counters.selection import calibrate
-from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian

@@ -7,10 +7,11 @@ import math
 import numpy as np
 import pytest
 
+from dprl.privacy.base import Sensitivity
 from dprl.privacy.counters import COUNTERS, EXACT_COUNTERS, AnyCounter, BinaryTree, KaryTree
 from dprl.privacy.counters.selection import calibrate, calibrated_of, choose
 from dprl.privacy.mechanisms import laws_for
-from dprl.privacy.mechanisms.base import INTEGER, NODE, Mechanism, Sensitivity
+from dprl.privacy.mechanisms.base import INTEGER, NODE, Mechanism
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from dprl.privacy import NoiseDesign
+from dprl.privacy.base import Sensitivity
 from dprl.privacy.ledger import Ledger
-from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.noise_design import Release
 from dprl.privacy.threat_models import ThreatModel

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from dprl.privacy import LedgerError, NoiseDesign
+from dprl.privacy.base import Sensitivity
 from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.ledger import Ledger
-from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.noise_design import Release
 from dprl.privacy.threat_models import ThreatModel

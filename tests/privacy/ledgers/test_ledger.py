@@ -16,11 +16,10 @@ import pytest
 
 from dprl.privacy import Certificate, LedgerError, NoiseDesign
 from dprl.privacy import base as nouns
-from dprl.privacy.base import Guarantee
+from dprl.privacy.base import Guarantee, Sensitivity
 from dprl.privacy.certificate import certify
 from dprl.privacy.ledger import Ledger
 from dprl.privacy.mechanisms import ENCODINGS, GRAMS, VECTORS, MessageMechanism
-from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.gram import GramLaplace, GramRelease
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.noise_design import Release

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from dprl.privacy.mechanisms.base import Sensitivity
+from dprl.privacy.base import Sensitivity
 from dprl.privacy.mechanisms.bounded import BoundedLaplace, fill_signed_uniform
 from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.randomness.streams import Streams

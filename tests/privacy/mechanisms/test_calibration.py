@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dprl.privacy.accounting.closed_forms import largest_loss
-from dprl.privacy.mechanisms.base import Sensitivity
+from dprl.privacy.base import Sensitivity
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian

@@ -15,7 +15,7 @@ from scipy import stats
 
 from dprl.privacy.accounting.closed_forms import RandomizedResponses
 from dprl.privacy.accounting.composition import compose, repeat
-from dprl.privacy.mechanisms.base import Sensitivity
+from dprl.privacy.base import Sensitivity
 from dprl.privacy.mechanisms.reports import DirectEncoding, OptimizedUnaryEncoding, UnaryEncoder, scaled
 from dprl.privacy.mechanisms.sampling import Noise, fill_noise
 from dprl.privacy.randomness.bits import fill_bits

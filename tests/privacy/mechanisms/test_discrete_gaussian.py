@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from dprl.privacy.accounting.closed_forms import ZCDP, ChosenCurve, gaussian_mu
+from dprl.privacy.base import Sensitivity
 from dprl.privacy.mechanisms import discrete_gaussian
-from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.discrete_gaussian import (
     DiscreteGaussian,
     discrete_gaussian_table,

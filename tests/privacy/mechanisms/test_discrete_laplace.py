@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 from dprl.privacy.accounting.closed_forms import composed_delta
+from dprl.privacy.base import Sensitivity
 from dprl.privacy.mechanisms import discrete_laplace
-from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.discrete_laplace import (
     DiscreteLaplace,
     discrete_laplace_table,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from dprl.privacy.base import Sensitivity
 from dprl.privacy.counters import BinaryTree, BufferedToeplitz, ExactCounter, GridToeplitz, KaryTree
 from dprl.privacy.mechanisms import ADDITIVE, GRAMS
-from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.gram import GramBoundedLaplace, GramGaussian, GramLaplace, GramRelease, GramUniform
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.privunit import PrivUnit

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.privacy.mechanisms.base import Sensitivity
+from dprl.privacy.base import Sensitivity
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.randomness.bits import fill_bits

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from dprl.privacy.accounting.closed_forms import largest_loss
-from dprl.privacy.mechanisms.base import Sensitivity
+from dprl.privacy.base import Sensitivity
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.randomness.bits import fill_bits

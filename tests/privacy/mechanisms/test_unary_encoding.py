@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dprl.privacy.accounting.closed_forms import composed_delta
-from dprl.privacy.mechanisms.base import Sensitivity
+from dprl.privacy.base import Sensitivity
 from dprl.privacy.mechanisms.reports import (
     OneHotEncoding,
     OptimizedUnaryEncoding,

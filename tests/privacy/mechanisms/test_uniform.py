@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from dprl.privacy.accounting.closed_forms import worst_outside
-from dprl.privacy.mechanisms.base import Sensitivity
+from dprl.privacy.base import Sensitivity
 from dprl.privacy.mechanisms.bounded import Uniform
 from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.randomness.streams import Streams
@@ -71,7 +71,7 @@ def test_a_shift_beyond_the_support_leaves_nothing() -> None:
     curve = Uniform(0.5).curve(Sensitivity.of_cells(2, 1.0))
     assert curve.delta(9.0) == 1.0
     assert curve.epsilon(0.5) == math.inf
-    assert worst_outside(1.0, 1.0, 1, lambda _: -math.inf) == 1.0
+    assert worst_outside(Sensitivity.of_cells(1), lambda _: -math.inf) == 1.0
 
 
 @pytest.mark.parametrize("cells", [1, 5])

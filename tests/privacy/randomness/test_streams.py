@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from dprl.privacy.randomness.bits import CHACHA20, SPLITMIX64, fill_bits
-from dprl.privacy.randomness.settings import NoiseConfig
-from dprl.privacy.randomness.streams import ANY, NOISE_STREAMS, STREAMS, UNNAMED, Streams, noise_identity
+from dprl.privacy.randomness.streams import ANY, NOISE_STREAMS, STREAMS, UNNAMED, NoiseConfig, Streams, noise_identity
 
 # SPLITMIX64, then the BLAKE2b digest of 'user_noise|0|golden', its second word made an increment.
 GOLDEN_KEY = (0, 0x311B05A75A12B3F8, 0x6949D5102C9634E1, 0xCE6DC3751D22AD9F, 0x78CEED4A95E2AD18)
