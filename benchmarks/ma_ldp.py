@@ -16,7 +16,7 @@ from benchmarks.harness import Blocks, Row, command_line, race, show
 from benchmarks.naive_ma_ldp import NaiveMALDP
 from benchmarks.subjects import PLANNED_EPISODES, built
 from dprl.algorithms.ma_ldp import MALDPConfig
-from dprl.algorithms.ma_ldp.algorithm import MALDPLearner
+from dprl.algorithms.ma_ldp.algorithm import _MALDPLearner
 from dprl.envs import LinearMixtureMDP, NetworkMDP
 from dprl.privacy import StatisticsPrivacy
 
@@ -40,10 +40,10 @@ CASES = (
 )
 
 
-def learner(env: LinearMixtureMDP) -> MALDPLearner:
+def learner(env: LinearMixtureMDP) -> _MALDPLearner:
     """Return a learner behind certified Laplace noise."""
     privacy = StatisticsPrivacy("ldp", EPSILON, rewards="public")
-    found: MALDPLearner = built(MALDPConfig(), env, privacy, PLANNED_EPISODES)
+    found: _MALDPLearner = built(MALDPConfig(), env, privacy, PLANNED_EPISODES)
     return found
 
 

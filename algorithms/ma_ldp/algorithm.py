@@ -5,50 +5,53 @@ Paper: [TH23] Algorithm 1.
 
 # [TH23] Algorithm 1, each line -> the function that does it, of this file or of the named file (in this folder if its
 # name has no folder). Lines 7, 12, 13, 19, 27, 28, 31, 40, 41 and 44 end loops.
-#  1     epsilon, delta, alpha, eta, w = 0             -> MALDPConfig, estimation.py::RIDGE, rewards.py::first_estimates
+#  1     epsilon, delta, alpha, eta, w = 0             -> MALDPConfig, RIDGE, first_estimates
 #  2     sigma or b                                    -> privacy/designs/linear_statistics.py::StatisticsPrivacy (D8)
 #  3     for user k = 1, ..., K                        -> run
 #  4-6   for i: receive Sigma, theta^ of the server    -> _plan
 #  8, 9  for i = 1, ..., n; for h = H, ..., 1          -> planning.py::make_plan
 # 10     Q = min(H+1-h, r- + <theta^, phi_V> + beta |Sigma^(-1/2) phi_V|) -> planning.py::fill_worst, _fill_total
 # 11     V = max_{a^i} Q(., a^i, a^-i)                 -> planning.py::_fill_values
-# 14-16 receive s_1; for h = 1, ..., H; for i          -> users.py::play
-# 17     a^i = argmax_a min_{a^-i} Q(s, a, a^-i)       -> planning.py::_decide, drawn by users.py::_choose
-# 18     w~ = w + gamma (r^i - r-) grad r-             -> users.py::play, released, then rewards.py::correct
+# 14-16 receive s_1; for h = 1, ..., H; for i          -> play
+# 17     a^i = argmax_a min_{a^-i} Q(s, a, a^-i)       -> planning.py::_decide, drawn by _choose
+# 18     w~ = w + gamma (r^i - r-) grad r-             -> play, released, then correct
 # 20, 21 a = (a^1, ..., a^n); observe s_{h+1}          -> envs/network_mdp/dynamics.py::next_state
-# 22-24 for i: dLambda~ = phi_V phi_V^T, du~ = phi_V V -> users.py::_look, privacy/mechanisms/gram.py::finish_gram
+# 22-24 for i: dLambda~ = phi_V phi_V^T, du~ = phi_V V -> _look, privacy/mechanisms/gram.py::finish_gram
 # 25, 26 dLambda = dLambda~ + W, du = du~ + xi         -> privacy/queries/linear_statistics_kernels.py::send_statistics
 # 29-32 for i: D_k^i; send D_k to the server           -> privacy/queries/linear_statistics_kernels.py::send_statistics
 # 33-37 server: Lambda, u += dLambda, du               -> privacy/queries/linear_statistics_kernels.py::add_statistics
-# 38     Sigma = Lambda + eta I                        -> estimation.py::estimate, shift_rates (D24)
-# 39     theta^ = Sigma^(-1) u                         -> estimation.py::estimate
+# 38     Sigma = Lambda + eta I                        -> estimate, shift_rates (D24)
+# 39     theta^ = Sigma^(-1) u                         -> estimate
 # 42     send Sigma, theta^ to user k+1                -> _plan
-# 43     w^i = sum_j l(i, j) w~^j                      -> rewards.py::update, consensus
+# 43     w^i = sum_j l(i, j) w~^j                      -> update, consensus
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import combinations
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Int64Array, Metric, Releases, check_number
-from dprl.algorithms.learner import Learner
-from dprl.algorithms.ma_ldp.estimation import EXPONENT, beta_rates, estimate, shift_rates
-from dprl.algorithms.ma_ldp.planning import Planning, make_plan, planning
-from dprl.algorithms.ma_ldp.rewards import (
-    GRAPHS,
-    RewardEstimates,
-    check_steps,
-    collect,
-    first_estimates,
-    mean_error,
-    update,
+from dprl.algorithms.base import (
+    REGRET,
+    SATURATED,
+    Float64Array,
+    Int64Array,
+    Metric,
+    Releases,
+    check_number,
+    check_whole,
 )
-from dprl.algorithms.ma_ldp.users import Users, play, regret, users_of
-from dprl.compiled import no_alloc_kernel, shows_numbers
+from dprl.algorithms.learner import Learner
+from dprl.algorithms.ma_ldp.planning import Planning, make_plan, padded, planning
+from dprl.algorithms.numerics import inverted
+from dprl.compiled import kernel, no_alloc_kernel, shows_numbers
 from dprl.envs import Env, LinearMixtureMDP
+from dprl.envs.network_mdp.dynamics import next_state, team_value
 from dprl.privacy import StatisticsLayout, StatisticsPrivacy, StatisticsPrivatizer, Streams
 from dprl.privacy.base import check_choice, check_fields
 from dprl.privacy.queries.linear_statistics_kernels import (
@@ -57,6 +60,7 @@ from dprl.privacy.queries.linear_statistics_kernels import (
     aggregate_statistics,
     send_statistics,
 )
+from dprl.privacy.randomness.bits import fill_uniform
 from dprl.privacy.schedule import ReleaseSchedule, next_plan
 
 INDEFINITE = Metric("indefinite", "mean", covered=True)
@@ -69,6 +73,432 @@ REWARD_ERROR = Metric(
     covered=True,
 )
 """Mean of |<psi(s), w> - r(s)|; 0 where rewards are public."""
+
+
+# Users: the environment for compiled loops, and the data of one episode on a device.
+
+
+@shows_numbers
+class _EpisodeBuffer(NamedTuple):
+    """User's side: the current episode. Only `play` writes it, only `send_statistics` may read it.
+
+    features float64[M, H, D]: phi_V of the visited states and actions. targets float64[M, H]: V of the next states.
+    corrections float64[n, H, p]: (r_i - estimated r) psi. uniforms float64[H], choices float64[H, n]; actions int64[n].
+    """
+
+    features: Float64Array
+    targets: Float64Array
+    corrections: Float64Array
+    uniforms: Float64Array
+    choices: Float64Array
+    actions: Int64Array
+
+
+@shows_numbers
+class _Users(NamedTuple):
+    """Environment and users for compiled loops; planning never reads them.
+
+    drifts float64[n, A]: the true <a, theta_i>. rewards float64[n, S], common float64[S]: each agent's and their mean;
+    psi float64[S, p]. start: the first state; optimal: V* there. episodes: K. env_key, action_key uint64[5]: of the
+    streams for transitions and ties. bounds float64[H]: m_h, the device's bounds on features and values; infinite
+    without clipping. reached bool[H, S]: the reachable states. values float64[H + 1, S]: scratch; device: a user's
+    episode buffer.
+    """
+
+    drifts: Float64Array
+    rewards: Float64Array
+    common: Float64Array
+    psi: Float64Array
+    start: int
+    optimal: float
+    episodes: int
+    env_key: np.ndarray
+    action_key: np.ndarray
+    bounds: Float64Array
+    reached: np.ndarray
+    values: Float64Array
+    device: _EpisodeBuffer
+
+
+def users_of(mdp: LinearMixtureMDP, episodes: int, streams: Streams, n_messages: int, bounds: Float64Array) -> _Users:
+    """Return K = `episodes` users of `mdp` with `n_messages` messages each; bounds: see _Users."""
+    horizon, n, n_states, dimension = mdp.horizon, mdp.n_agents, mdp.n_states, mdp.n_agents * mdp.dimension
+    device = _EpisodeBuffer(
+        features=np.zeros((n_messages, horizon, dimension)),
+        targets=np.zeros((n_messages, horizon)),
+        corrections=np.zeros((n, horizon, mdp.reward_features.shape[1])),
+        uniforms=np.zeros(horizon),
+        choices=np.zeros((horizon, n)),
+        actions=np.zeros(n, dtype=np.int64),
+    )
+    return _Users(
+        drifts=mdp.drifts,
+        rewards=mdp.rewards,
+        common=mdp.common_rewards,
+        psi=mdp.reward_features,
+        start=mdp.start,
+        optimal=mdp.optimal_start_value(),
+        episodes=episodes,
+        env_key=streams.key("env"),
+        action_key=streams.key("exploration", "ties"),
+        bounds=bounds,
+        reached=mdp.reachable(),
+        values=np.zeros((horizon + 1, n_states)),
+        device=device,
+    )
+
+
+@no_alloc_kernel
+def play(users: _Users, planning: Planning, estimated: Float64Array, user: int) -> None:
+    """User side: play episode `user`; write the message without noise to users.device.
+
+    estimated float64[M, H, W]: each agent's estimate of the mean reward.
+
+    Paper: [TH23] Algorithm 1, lines 14 to 24.
+    """
+    own, chances = users.device, planning.chances
+    horizon, _, n, _ = chances.shape
+    choices = own.choices.reshape(horizon * n)
+    fill_uniform(own.uniforms, users.env_key, np.uint64(user) * np.uint64(horizon))
+    fill_uniform(choices, users.action_key, np.uint64(user) * np.uint64(horizon * n))
+    state = users.start
+    for h in range(horizon):
+        for i in range(n):
+            own.actions[i] = _choose(chances[h, state, i], own.choices[h, i])
+            # Agents of a shared plan have the same estimates.
+            error = users.rewards[i, state] - estimated[min(i, estimated.shape[0] - 1), h, state]
+            for j in range(users.psi.shape[1]):
+                own.corrections[i, h, j] = error * users.psi[state, j]
+        if h < horizon - 1:
+            after = next_state(planning.lists, users.drifts, state, own.actions, own.uniforms[h])
+            _look(users, planning, h, state, after)
+            state = after
+
+
+@no_alloc_kernel
+def _choose(chances: Float64Array, uniform: float) -> int:
+    """Return the first action with uniform < the cumulative probability, else the last possible one."""
+    reached, chosen = 0.0, 0
+    for a in range(chances.shape[0]):
+        if chances[a] > 0.0:
+            chosen = a
+            reached += chances[a]
+            if uniform < reached:
+                break
+    return chosen
+
+
+@no_alloc_kernel
+def _look(users: _Users, planning: Planning, h: int, state: int, after: int) -> None:
+    """Write phi_V and V of one step for every message.
+
+    Long features are shrunk to norm H - h, and the value in proportion, so that its mean is still <theta*, phi>: the
+    step has less weight, but no bias.
+    """
+    own, length = users.device, planning.actions.shape[1]
+    for m in range(own.targets.shape[0]):
+        norm = 0.0
+        for i in range(planning.n_agents):
+            slope, level = planning.slopes[m, h, i, state], planning.levels[m, h, i, state]
+            norm += slope * slope * length + level * level
+        bound, share = users.bounds[h], 1.0
+        if norm > bound * bound:
+            share = bound / math.sqrt(norm)
+        for i in range(planning.n_agents):
+            first = i * (length + 1)
+            for e in range(length):
+                slope = share * planning.slopes[m, h, i, state]
+                own.features[m, h, first + e] = slope * planning.actions[own.actions[i], e]
+            own.features[m, h, first + length] = share * planning.levels[m, h, i, state]
+        own.targets[m, h] = share * planning.values[m, h + 1, after]
+
+
+@no_alloc_kernel
+def regret(users: _Users, planning: Planning) -> float:
+    """Return V* - V^pi at the start, exact, for agents that break ties at random: the mean over agents' rewards.
+
+    Paper: [TH23] sec. 2.1.
+    """
+    team_value(planning.lists, users.common, users.drifts, planning.chances, users.reached, users.values)
+    found: float = users.optimal - users.values[0, users.start]
+    return found
+
+
+# Mean reward: known, or learned by decreasing steps on released corrections and consensus on a public graph (sec. 2.1).
+
+_MOST_AGENTS = 64
+
+GRAPHS: dict[str, Callable[[int], list[tuple[int, int]]]] = {
+    "complete": lambda n: list(combinations(range(n), 2)),
+    # Two agents have one edge.
+    "ring": lambda n: [(i, (i + 1) % n) for i in range(n if n > 1 else 0)],
+    "star": lambda n: [(0, i) for i in range(1, n)],
+    "line": lambda n: [(i, i + 1) for i in range(n - 1)],
+}
+"""Edges of the graphs on n agents, by their names in configs; every agent hears itself."""
+LARGEST_STEP = 2.0
+"""For steps up to this and features of norm at most 1, the error at a state does not grow (but may change sign)."""
+
+
+def check_steps(step: float, decay: float) -> None:
+    """Raise ValueError unless the steps gamma_k = step k^(-decay) of episodes k = 1, 2, ... settle.
+
+    The step must be above 0 and at most 2. The decay must be above 1/2, so that the squares of the steps have a finite
+    sum, and at most 1, so that the steps have an infinite sum; each stage has its own weights, so these sums are over
+    episodes. The errors name the config's fields, `reward_step` and `reward_decay`.
+
+    Paper: [TH23] sec. 2.1.
+    """
+    check_number("reward_step", step, 1e-12, LARGEST_STEP + 1e-9)
+    check_number("reward_decay", decay, 0.0)
+    if decay <= 0.5:
+        raise ValueError(
+            f"reward_decay must be above 1/2, got {decay:g}: the squares of the steps would have an infinite "
+            "sum, and weights would never settle; set it to 0.75, for instance"
+        )
+    if decay > 1.0:
+        raise ValueError(
+            f"reward_decay must be at most 1, got {decay:g}: the steps would have a finite sum, and weights "
+            "could stop on the way; set it to 0.75, for instance"
+        )
+
+
+# D23: sec. 2.1 has the graph of time t = kh, the same for stage 3 of user 2 and stage 2 of user 3; here it is constant.
+def consensus_matrix(graph: str, n_agents: int) -> Float64Array:
+    """Return the Metropolis-Hastings weights float64[n, n]: 1 / (1 + the larger degree) on edges, the rest for oneself.
+
+    They are symmetric and doubly stochastic, and all weights are 0 or at least 1/n. Each average multiplies the
+    expected squared distance from the mean by the spectral norm of L'(I - 11'/n)L at most, which is below 1 for
+    connected graphs.
+
+    Raises ValueError for an unsupported number of agents.
+    Paper: [TH23] Assumption 2.
+    """
+    check_whole("n_agents", n_agents, 1, _MOST_AGENTS)
+    adjacent = np.zeros((n_agents, n_agents), dtype=np.bool_)
+    for i, j in GRAPHS[graph](n_agents):
+        adjacent[i, j] = adjacent[j, i] = True
+    degrees = adjacent.sum(axis=-1)
+    weights = adjacent / (1.0 + np.maximum(degrees[:, None], degrees[None, :]))
+    own = 1.0 - weights.sum(axis=-1)
+    return np.ascontiguousarray(weights + own[:, None] * np.eye(n_agents))
+
+
+@no_alloc_kernel
+def consensus(weights: Float64Array, matrix: Float64Array, workspace: Float64Array) -> None:
+    """Replace weights [n, p], one row for each agent, by matrix [n, n] @ weights; workspace [n, p] is overwritten.
+
+    Paper: [TH23] Algorithm 1, line 43.
+    """
+    for i in range(weights.shape[0]):
+        for m in range(weights.shape[1]):
+            total = 0.0
+            for j in range(weights.shape[0]):
+                total += matrix[i, j] * weights[j, m]
+            workspace[i, m] = total
+    for i in range(weights.shape[0]):
+        for m in range(weights.shape[1]):
+            weights[i, m] = workspace[i, m]
+
+
+@kernel
+def reward_step(rule_step: float, rule_decay: float, k: int) -> float:
+    """Return gamma_k of episode k = 1, 2, ..."""
+    gamma: float = rule_step * float(k) ** -rule_decay
+    return gamma
+
+
+@no_alloc_kernel
+def correct(weights: Float64Array, corrections: Float64Array, gamma: float) -> None:
+    """Add gamma times corrections [n, p] to weights [n, p], one row for each agent.
+
+    An agent's correction is (r^i - <psi(s), w^i>) psi(s), or its released version.
+    Paper: [TH23] Algorithm 1, line 18.
+    """
+    for i in range(weights.shape[0]):
+        for m in range(weights.shape[1]):
+            weights[i, m] += gamma * corrections[i, m]
+
+
+@shows_numbers
+class _RewardEstimates(NamedTuple):
+    """Agents' reward weights and the rules of their updates.
+
+    learned: 1, or 0 where rewards are public. weights float64[H, n, p]; values float64[M, H, W]: <psi(s), w>, cut to
+    [0, 1] if `cut` is 1. corrections float64[n, H, p]: as released, summed over users since the last step. psi
+    float64[S, p]. step, decay: of gamma_k.
+    matrix float64[n, n]: of consensus. workspace float64[n, p], own float64[n, p], received float64[n, H, p]: scratch.
+    """
+
+    learned: int
+    weights: Float64Array
+    values: Float64Array
+    cut: int
+    corrections: Float64Array
+    psi: Float64Array
+    step: float
+    decay: float
+    matrix: Float64Array
+    workspace: Float64Array
+    own: Float64Array
+    received: Float64Array
+
+
+def first_estimates(
+    mdp: LinearMixtureMDP, *, learned: bool, cut: bool, step: float, decay: float, graph: str, n_messages: int
+) -> _RewardEstimates:
+    """Return the first estimates: the true ones if rewards are public, else zeros. graph: of consensus."""
+    n, horizon, p = mdp.n_agents, mdp.horizon, mdp.reward_features.shape[1]
+    values = np.zeros((n_messages, horizon, padded(mdp.n_states)))
+    if not learned:
+        values[..., : mdp.n_states] = mdp.common_rewards
+    return _RewardEstimates(
+        learned=int(learned),
+        weights=np.zeros((horizon, n, p)),
+        values=values,
+        cut=int(cut),
+        corrections=np.zeros((n, horizon, p)),
+        psi=mdp.reward_features,
+        step=step,
+        decay=decay,
+        matrix=consensus_matrix(graph, n),
+        workspace=np.zeros((n, p)),
+        own=np.zeros((n, p)),
+        received=np.zeros((n, horizon, p)),
+    )
+
+
+@no_alloc_kernel
+def collect(estimates: _RewardEstimates) -> None:
+    """Add the corrections in estimates.received to those since the last step."""
+    total, received = estimates.corrections, estimates.received
+    for i in range(total.shape[0]):
+        for h in range(total.shape[1]):
+            for j in range(total.shape[2]):
+                total[i, h, j] += received[i, h, j]
+
+
+@no_alloc_kernel
+def update(estimates: _RewardEstimates, number: int, users: int) -> None:
+    """Make step `number` = 1, 2, ... along the mean of the collected corrections of `users` users, and clear them.
+
+    Agents average with neighbours, and the estimates follow. With one user per step, `number` is the user's k.
+
+    Paper: [TH23] Algorithm 1, lines 18 and 43.
+    """
+    n_stages, n, p = estimates.weights.shape
+    gamma = reward_step(estimates.step, estimates.decay, number)
+    for h in range(n_stages):
+        for i in range(n):
+            for j in range(p):
+                estimates.own[i, j] = estimates.corrections[i, h, j] / users
+        correct(estimates.weights[h], estimates.own, gamma)
+        consensus(estimates.weights[h], estimates.matrix, estimates.workspace)
+    estimates.corrections[...] = 0.0
+    for m in range(estimates.values.shape[0]):
+        for h in range(estimates.values.shape[1]):
+            for s in range(estimates.psi.shape[0]):
+                total = 0.0
+                for j in range(estimates.psi.shape[1]):
+                    total += estimates.psi[s, j] * estimates.weights[h, m, j]
+                # Rewards lie in [0, 1]; the paper does not use this.
+                estimates.values[m, h, s] = min(max(total, 0.0), 1.0) if estimates.cut == 1 else total
+
+
+def mean_error(estimates: _RewardEstimates, rewards: Float64Array, reached: npt.NDArray[np.bool_]) -> float:
+    """Return the mean of |estimated - true reward| over agents and reachable pairs (h, s).
+
+    rewards float64[S]: the mean reward. reached bool[H, S]: the reachable states at each stage.
+    """
+    errors = np.abs(estimates.values[..., : rewards.shape[0]] - rewards)
+    return float(errors[:, reached].mean())
+
+
+# Ridge regression on noisy sums, the inverse of Sigma, and the radius beta_{k,h} as printed in [TH23].
+
+RIDGE = 1.0
+"""eta of line 38, 1 in the paper; also the lambda of Lambda_1."""
+EXPONENT = 0.25
+"""beta grows like k^(1/4)."""
+
+
+_POWERS = {
+    "raw": (0.0, 0.0),
+    "gram_gaussian": (0.5, 0.25),
+    "gram_laplace": (0.5, 0.0),
+    "gram_bounded_laplace": (0.5, 0.0),
+    "gram_uniform": (0.0, 0.25),
+}
+"""Factor of beta by mechanism: the powers of 1/epsilon and of ln((H-h+1)/delta)."""
+
+
+def shift_rates(deviations: Float64Array, dimension: int, alpha: float, scale: float) -> Float64Array:
+    """Return the shift of each stage's matrix per square root of messages, float64[H]: scale * 2 Gamma_k / sqrt(k-1).
+
+    deviations float64[H]: of one number's noise. With probability 1 - alpha/6 the noise of a matrix with independent
+    entries has no eigenvalue below -Gamma_k; 2 Gamma_k makes Sigma positive definite. Post-processing.
+
+    Paper: [TH23] appendix C, eqs. (6) and (8).
+    """
+    # D24: line 38 adds eta = 1 only; Sigma then has negative eigenvalues from the first messages on.
+    factor = math.sqrt(4.0 * dimension) + 2.0 * math.log(6.0 * deviations.shape[0] / alpha)
+    return scale * 2.0 * deviations * factor
+
+
+@no_alloc_kernel
+def estimate(
+    matrices: Float64Array,
+    vectors: Float64Array,
+    rates: Float64Array,
+    n_messages: int,
+    theta: Float64Array,
+    inverses: Float64Array,
+    factor: Float64Array,
+) -> int:
+    """Fill theta and Sigma^-1 from the sums of `n_messages` messages; return the number of extra shifts.
+
+    matrices float64[M, H, D, D]: Lambda, the upper triangle; vectors float64[M, H, D]: u; rates float64[H]: see
+    `shift_rates`. theta float64[M, H, D]; inverses float64[M, H, D, D]; factor float64[D, D]: scratch. The last stage,
+    with known values, is skipped. If Sigma is not positive definite, the shift doubles until it is; this is
+    post-processing of released sums.
+
+    Paper: [TH23] Algorithm 1, lines 38 and 39.
+    """
+    root, indefinite = math.sqrt(float(n_messages)), 0
+    for m in range(vectors.shape[0]):
+        for h in range(vectors.shape[1] - 1):
+            shift, inverse = RIDGE + rates[h] * root, inverses[m, h]
+            if not inverted(matrices[m, h], shift, factor, inverse):
+                indefinite += 1
+                shift *= 2.0
+                while not inverted(matrices[m, h], shift, factor, inverse):
+                    shift *= 2.0
+            for i in range(theta.shape[2]):
+                total = 0.0
+                for j in range(theta.shape[2]):
+                    total += inverse[i, j] * vectors[m, h, j]
+                theta[m, h, i] = total
+    return indefinite
+
+
+def beta_rates(
+    mechanism: str, budget: tuple[float, float] | None, sizes: tuple[int, int, int], alpha: float
+) -> Float64Array:
+    """Return beta_{k,h} / (c k^(1/4)), float64[H]: (nd)^(3/4) (H-h+1)^(3/2) ln(ndT/alpha) times the mechanism's factor.
+
+    budget: the requested epsilon and delta, None without noise. sizes: D = n d, H and K; T = K H.
+
+    Paper: [TH23] Theorems 2, 4, 6 and 8.
+    """
+    dimension, horizon, episodes = sizes
+    of_epsilon, of_delta = _POWERS[mechanism]
+    ahead = np.arange(horizon, 0, -1)
+    rates = dimension**0.75 * math.log(dimension * episodes * horizon / alpha) * ahead**1.5
+    if budget is None:
+        return np.asarray(rates)
+    epsilon, delta = budget
+    logarithms = np.log(ahead / delta) ** of_delta if of_delta else 1.0
+    return np.asarray(rates * logarithms / epsilon**of_epsilon)
 
 
 _LAST, _NEXT, _PLANS = range(3)
@@ -93,7 +523,7 @@ class _Server(NamedTuple):
     theta: Float64Array
     inverses: Float64Array
     factor: Float64Array
-    rewards: RewardEstimates
+    rewards: _RewardEstimates
     growing: bool
     beta_rates: Float64Array
     shift_rates: Float64Array
@@ -106,7 +536,7 @@ class _Server(NamedTuple):
 
 @no_alloc_kernel
 def run(
-    users: Users, planning: Planning, channel: StatisticsChannel, server: _Server, first: int, last: int
+    users: _Users, planning: Planning, channel: StatisticsChannel, server: _Server, first: int, last: int
 ) -> tuple[float, int, int]:
     """Run episodes first..last (from 1 on, inclusive) of K.
 
@@ -232,12 +662,12 @@ class MALDPConfig:
 
     def build(
         self, env: LinearMixtureMDP, privatizer: StatisticsPrivatizer, episodes: int, streams: Streams
-    ) -> MALDPLearner:
+    ) -> _MALDPLearner:
         """Return a fresh learner."""
-        return MALDPLearner(self, env, privatizer, episodes, streams)
+        return _MALDPLearner(self, env, privatizer, episodes, streams)
 
 
-class MALDPLearner(Learner):
+class _MALDPLearner(Learner):
     """MA-LDP on one linear mixture MDP, for a fixed number of episodes.
 
     *Formal guarantee.* That of the privatizer: all plans are functions of charged messages.
@@ -320,7 +750,7 @@ class MALDPLearner(Learner):
     @property
     def policy(self) -> Float64Array:
         """The probabilities [H, S, n, A] of the agents' actions, as deployed last; a copy."""
-        return self._planning.plan.chances.copy()
+        return self._planning.chances.copy()
 
     @property
     def derived(self) -> dict[str, float]:
@@ -350,7 +780,7 @@ class MALDPLearner(Learner):
 
     def _arrays(self) -> dict[str, np.ndarray]:
         """Return the state that changes in a run."""
-        server, plan = self._server, self._planning.plan
+        server, plan = self._server, self._planning
         return {
             "matrices": server.matrices,
             "vectors": server.vectors,

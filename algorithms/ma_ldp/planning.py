@@ -47,20 +47,6 @@ def plain_q(
     return found
 
 
-@shows_numbers
-class Plan(NamedTuple):
-    """Result of one plan; M is 1 if all agents share one value function, else n; W is S, padded.
-
-    values float64[M, H+1, W]: V_{k,h}. slopes, levels float64[M, H, n, W]: c and k of phi_V. chances float64[H, S, n,
-    A]: probability of each agent's action; ties are broken at random.
-    """
-
-    values: Float64Array
-    slopes: Float64Array
-    levels: Float64Array
-    chances: Float64Array
-
-
 class _Scratch(NamedTuple):
     """Tables of one estimate for the forms of phi_V, and rows of W states.
 
@@ -118,11 +104,13 @@ class _Scratch(NamedTuple):
 
 @shows_numbers
 class Planning(NamedTuple):
-    """Public constants of a run, the deployed plan, and scratch.
+    """Public constants of a run, the deployed plan, and scratch; M is 1 if all agents share one value function, else n.
 
     lists: the successors of each state. actions float64[A, d-1]: the vectors of one agent's actions; n_agents: n.
     floor: the least optimistic value, 0, or -inf as in the paper. joint: whether V is the best joint action's Q instead
-    of the maxmin of line 17.
+    of the maxmin of line 17. The plan, with W = S, padded: values float64[M, H+1, W]: V_{k,h}. slopes, levels
+    float64[M, H, n, W]: c and k of phi_V. chances float64[H, S, n, A]: probability of each agent's action; ties are
+    broken at random.
     """
 
     lists: SuccessorLists
@@ -130,7 +118,10 @@ class Planning(NamedTuple):
     n_agents: int
     floor: float
     joint: bool
-    plan: Plan
+    values: Float64Array
+    slopes: Float64Array
+    levels: Float64Array
+    chances: Float64Array
     scratch: _Scratch
 
 
@@ -143,38 +134,42 @@ def planning(mdp: LinearMixtureMDP, floor: float, joint: bool, n_messages: int) 
     """Return the constants for `mdp`, and the first plan: uniform actions. n_messages: M; the others: see Planning."""
     n, horizon, n_states, n_actions = mdp.n_agents, mdp.horizon, mdp.n_states, mdp.n_actions
     width = padded(n_states)
-    plan = Plan(
+    return Planning(
+        lists=mdp.lists,
+        actions=action_vectors(mdp.dimension),
+        n_agents=n,
+        floor=floor,
+        joint=joint,
         values=np.zeros((n_messages, horizon + 1, width)),
         slopes=np.zeros((n_messages, horizon, n, width)),
         levels=np.zeros((n_messages, horizon, n, width)),
         chances=np.full((horizon, n_states, n, n_actions), 1.0 / n_actions),
+        scratch=_Scratch.empty(n, n_actions, mdp.dimension - 1, width),
     )
-    scratch = _Scratch.empty(n, n_actions, mdp.dimension - 1, width)
-    return Planning(mdp.lists, action_vectors(mdp.dimension), n, floor, joint, plan, scratch)
 
 
 @no_alloc_kernel
 def make_plan(
     planning: Planning, estimates: Float64Array, inverses: Float64Array, rewards: Float64Array, betas: Float64Array
 ) -> tuple[bool, int]:
-    """Plan from estimates float64[M, H, D] and inverses of Sigma float64[M, H, D, D]; fill planning.plan.
+    """Plan from estimates float64[M, H, D] and inverses of Sigma float64[M, H, D, D]; fill its plan.
 
     rewards float64[M, H, W]: the estimated mean reward. betas float64[H]: beta_{k,h}. Returns whether chances have
     changed, and the number of entries of Q with a bonus that are cut at H + 1 - h.
 
     Paper: [TH23] Algorithm 1, lines 8 to 17.
     """
-    plan, scratch, floor, joint = planning.plan, planning.scratch, planning.floor, planning.joint
+    scratch, floor, joint = planning.scratch, planning.floor, planning.joint
     n_messages, horizon = estimates.shape[0], estimates.shape[1]
     changed, cut = False, 0
     for m in range(n_messages):
         # An agent's own estimate decides its actions, a shared one those of all agents.
         begin, end = (0, planning.n_agents) if n_messages == 1 else (m, m + 1)
-        for s in range(plan.values.shape[2]):  # no action changes V_H: no value follows, rewards depend on the state
-            plan.values[m, horizon - 1, s] = max(min(rewards[m, horizon - 1, s], 1.0), floor)
+        for s in range(planning.values.shape[2]):  # no action changes V_H: rewards depend on the state
+            planning.values[m, horizon - 1, s] = max(min(rewards[m, horizon - 1, s], 1.0), floor)
         for h in range(horizon - 2, -1, -1):
-            slopes, levels, stage = plan.slopes[m, h], plan.levels[m, h], rewards[m, h]
-            _weigh(planning.lists, plan.values[m, h + 1], slopes, levels)
+            slopes, levels, stage = planning.slopes[m, h], planning.levels[m, h], rewards[m, h]
+            _weigh(planning.lists, planning.values[m, h + 1], slopes, levels)
             fill_forms(planning.actions, estimates[m, h], inverses[m, h], scratch)
             beta, cap = betas[h], float(horizon - h)
             if planning.n_agents == 2:
@@ -182,8 +177,8 @@ def make_plan(
             else:
                 cut += fill_worst(scratch, slopes, levels, stage, beta, cap, floor, begin, end, joint)
             for i in range(begin, end):
-                changed |= _decide(scratch.least[i], i, plan.chances[h])
-            _fill_values(scratch, joint, begin, plan.values[m, h])
+                changed |= _decide(scratch.least[i], i, planning.chances[h])
+            _fill_values(scratch, joint, begin, planning.values[m, h])
     return changed, cut
 
 

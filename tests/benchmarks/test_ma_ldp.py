@@ -11,7 +11,7 @@ import pytest
 from benchmarks.ma_ldp import learner, naive
 from benchmarks.naive_ma_ldp import NaiveMALDP, TensorPlanner, feature_tensor
 from dprl.algorithms.ma_ldp import MALDPConfig
-from dprl.algorithms.ma_ldp.algorithm import MALDPLearner
+from dprl.algorithms.ma_ldp.algorithm import _MALDPLearner
 from dprl.algorithms.ma_ldp.planning import Planning, make_plan, planning
 from dprl.envs import LinearMixtureMDP, NetworkMDP
 from dprl.privacy import StatisticsPrivacy, Streams
@@ -45,22 +45,22 @@ def test_plans_are_those_of_the_tensor(n: int, d: int, floor: float, joint: bool
         expected_cut = 0
         for i in range(n):
             features, q, values, least = tensor.plan(i, theta[i], inverse[i], rewards[i], radii)
-            np.testing.assert_allclose(box.plan.values[i, :, : env.n_states], values, atol=1e-11)
+            np.testing.assert_allclose(box.values[i, :, : env.n_states], values, atol=1e-11)
             check_features(env, box, i, features)
-            check_chances(box.plan.chances[:-1, :, i], least[:-1])
+            check_chances(box.chances[:-1, :, i], least[:-1])
             expected_cut += cuts(q)
         assert cut == expected_cut
 
 
 def padded(box: Planning, rewards: np.ndarray) -> np.ndarray:
-    full = np.zeros((*rewards.shape[:2], box.plan.values.shape[2]))
+    full = np.zeros((*rewards.shape[:2], box.values.shape[2]))
     full[..., : rewards.shape[2]] = rewards
     return full
 
 
 def check_features(env: LinearMixtureMDP, box: Planning, agent: int, features: np.ndarray) -> None:
     for h, s in product(range(env.horizon - 1), range(env.n_states)):
-        slopes, levels = box.plan.slopes[agent, h, :, s], box.plan.levels[agent, h, :, s]
+        slopes, levels = box.slopes[agent, h, :, s], box.levels[agent, h, :, s]
         actions = box.actions[env.joint_actions()]
         built = np.concatenate(
             [slopes[:, None] * actions, np.broadcast_to(levels[:, None], (*actions.shape[:2], 1))], axis=2
@@ -92,8 +92,8 @@ def test_one_shared_plan_decides_for_all(n: int, d: int) -> None:
     tensor = TensorPlanner(env, 0.0, joint=True)
     for i in range(n):
         least = tensor.plan(i, theta[0], inverse[0], rewards[0], np.full(env.horizon, 0.2))[3]
-        check_chances(box.plan.chances[:-1, :, i], least[:-1])
-        chosen = box.plan.chances[:-1, :, i].argmax(axis=2)
+        check_chances(box.chances[:-1, :, i], least[:-1])
+        chosen = box.chances[:-1, :, i].argmax(axis=2)
         np.testing.assert_array_equal(chosen, least[:-1].argmax(axis=2))
 
 
@@ -120,7 +120,7 @@ def test_both_learn_as_much_without_noise(bonus_scale: float) -> None:
     assert ours.mean() < 0.9 * episodes * (env.optimal_start_value() - env.uniform_value()[0, env.start])
 
 
-def silent(env: LinearMixtureMDP, episodes: int, seed: int, bonus_scale: float) -> MALDPLearner:
+def silent(env: LinearMixtureMDP, episodes: int, seed: int, bonus_scale: float) -> _MALDPLearner:
     config, streams = MALDPConfig(bonus_scale=bonus_scale), Streams(seed, "agreement")
     privacy = StatisticsPrivacy("none", rewards="public", clipping="device")
     return config.build(env, config.privatizer(env, privacy, episodes, streams), episodes, streams)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from dprl.algorithms.ma_ldp.estimation import _POWERS, RIDGE, beta_rates, estimate, shift_rates
+from dprl.algorithms.ma_ldp.algorithm import _POWERS, RIDGE, beta_rates, estimate, shift_rates
 from dprl.privacy.mechanisms import GRAMS
 
 

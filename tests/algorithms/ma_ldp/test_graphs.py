@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dprl.algorithms.ma_ldp.rewards import GRAPHS, consensus, consensus_matrix, correct, reward_step
+from dprl.algorithms.ma_ldp.algorithm import GRAPHS, consensus, consensus_matrix, correct, reward_step
 from dprl.compiled import kernel
 from tests.without_compiler import printed_both_ways
 

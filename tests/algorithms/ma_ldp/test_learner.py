@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from dprl.algorithms.ma_ldp import MALDPConfig
-from dprl.algorithms.ma_ldp.algorithm import MALDPLearner
-from dprl.algorithms.ma_ldp.users import play
+from dprl.algorithms.ma_ldp.algorithm import _MALDPLearner, play
 from dprl.envs import LinearMixtureMDP, NetworkMDP
 from dprl.privacy import StatisticsPrivacy, Streams
 
@@ -24,7 +23,7 @@ def learner(
     env: LinearMixtureMDP | None = None,
     episodes: int = EPISODES,
     seed: int = 0,
-) -> MALDPLearner:
+) -> _MALDPLearner:
     mdp, streams = env or NetworkMDP().build(), Streams(seed, "test")
     return config.build(mdp, config.privatizer(mdp, privacy, episodes, streams), episodes, streams)
 
@@ -75,7 +74,7 @@ def test_each_of_more_agents_than_actions_prefers_an_action(value: Any) -> None:
     found = learner(MALDPConfig(bonus_scale=0.0, value=value), StatisticsPrivacy("none", rewards="public"), env, 500)
     found.learn(500)
     assert env.n_agents > env.n_actions
-    assert found._planning.plan.chances[0, env.start].max(axis=1).tolist() == [1.0] * 3
+    assert found._planning.chances[0, env.start].max(axis=1).tolist() == [1.0] * 3
 
 
 def uneven() -> LinearMixtureMDP:

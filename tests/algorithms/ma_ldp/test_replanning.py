@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from dprl.algorithms.ma_ldp import MALDPConfig
-from dprl.algorithms.ma_ldp.algorithm import MALDPLearner
-from dprl.algorithms.ma_ldp.estimation import EXPONENT, shift_rates
+from dprl.algorithms.ma_ldp.algorithm import EXPONENT, _MALDPLearner, shift_rates
 from dprl.envs import NetworkMDP
 from dprl.privacy import StatisticsPrivacy, Streams
 from dprl.privacy.schedule import ReleaseSchedule
@@ -30,13 +29,13 @@ PRIVACY: dict[str, StatisticsPrivacy] = {
 TRUST = pytest.mark.parametrize("kind", list(PRIVACY))
 
 
-def learner(kind: str, seed: int = 0, episodes: int = K, **settings: Any) -> MALDPLearner:
+def learner(kind: str, seed: int = 0, episodes: int = K, **settings: Any) -> _MALDPLearner:
     config = MALDPConfig(**({"bonus_scale": 0.001, "shift_scale": 0.01, "replan_growth": GROWTH} | settings))
     streams = Streams(seed, "replanning")
     return config.build(ENV, config.privatizer(ENV, PRIVACY[kind], episodes, streams), episodes, streams)
 
 
-def tables(made: MALDPLearner) -> dict[str, np.ndarray]:
+def tables(made: _MALDPLearner) -> dict[str, np.ndarray]:
     """All public data that determine a user's policy and message."""
     held = made.state_dict()
     return {key: held[key].copy() for key in ("chances", "values", "slopes", "levels", "rewards")}

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from dprl.algorithms.ma_ldp.rewards import (
+from dprl.algorithms.ma_ldp.algorithm import (
     LARGEST_STEP,
     check_steps,
     consensus,
