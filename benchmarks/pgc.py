@@ -26,7 +26,7 @@ from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.gradient import LossTables, loss_tables
 from dprl.algorithms.pgc_a3c.network import DIMENSION, initial_parameters
 from dprl.compiled import kernel
-from dprl.envs.cartpole import CartPole, CartPoleGravity
+from dprl.envs.cartpole import CartPoleGravity
 from dprl.privacy import Streams
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.vectors import ClippedLaplace, VectorNoise, fill_estimate, fill_message
@@ -81,7 +81,7 @@ def submit_often(
     return steps / n
 
 
-def measure(policy: str, task: CartPole, blocks: Blocks, naive: Blocks) -> Row:
+def measure(policy: str, task: CartPoleGravity, blocks: Blocks, naive: Blocks) -> Row:
     """Return the mean length in steps and the CPU microseconds of one policy's submissions, ours and theirs."""
     streams = Streams(0, "benchmark")
     theta, exploration = (balancing(), 0.0) if policy == "balancing" else (untrained(streams), 0.5)

@@ -11,7 +11,7 @@ import gymnasium
 import pettingzoo  # type: ignore[import-untyped]
 
 from dprl.envs.base import Env, EnvConfig, FiniteMDP
-from dprl.envs.cartpole import CartPole, CartPoleGravity, CartPoleGravityEnv
+from dprl.envs.cartpole import CartPoleGravity, CartPoleGravityEnv
 from dprl.envs.checks import require_choice
 from dprl.envs.control import Control, ControlTask, Episodes
 from dprl.envs.deep_sea import DeepSea
@@ -34,7 +34,6 @@ __all__ = [
     "MDPS",
     "MIXTURES",
     "TASKS",
-    "CartPole",
     "CartPoleGravity",
     "CartPoleGravityEnv",
     "Control",
@@ -71,14 +70,14 @@ E = TypeVar("E", bound=Env)
 _MDPS: tuple[type[EnvConfig[FiniteMDP]], ...] = (*(RiverSwim, RandomMDP, Garnet, GridWorld, DeepSea, GymnasiumTable),)
 _GAMES: tuple[type[EnvConfig[MarkovGame]], ...] = (RandomGame, RockPaperScissors, Soccer)
 _MIXTURES: tuple[type[EnvConfig[LinearMixtureMDP]], ...] = (NetworkMDP,)
-_TASKS: tuple[type[EnvConfig[CartPole]], ...] = (CartPoleGravity,)
+_TASKS: tuple[type[EnvConfig[CartPoleGravity]], ...] = (CartPoleGravity,)
 _CONTROLS: tuple[type[EnvConfig[ControlTask]], ...] = (Control,)
 _LOGS: tuple[type[EnvConfig[LoggedEpisodes]], ...] = (Logged,)
 
 MDPS: dict[str, type[EnvConfig[FiniteMDP]]] = {spec.name: spec for spec in _MDPS}
 GAMES: dict[str, type[EnvConfig[MarkovGame]]] = {spec.name: spec for spec in _GAMES}
 MIXTURES: dict[str, type[EnvConfig[LinearMixtureMDP]]] = {spec.name: spec for spec in _MIXTURES}
-TASKS: dict[str, type[EnvConfig[CartPole]]] = {spec.name: spec for spec in _TASKS}
+TASKS: dict[str, type[EnvConfig[CartPoleGravity]]] = {spec.name: spec for spec in _TASKS}
 CONTROLS: dict[str, type[EnvConfig[ControlTask]]] = {spec.name: spec for spec in _CONTROLS}
 LOGS: dict[str, type[EnvConfig[LoggedEpisodes]]] = {spec.name: spec for spec in _LOGS}
 ENVIRONMENTS: dict[str, type[EnvConfig[Env]]] = {**MDPS, **GAMES, **MIXTURES, **TASKS, **CONTROLS, **LOGS}
@@ -86,7 +85,7 @@ _REGISTRIES: dict[type[Env], dict[str, type[EnvConfig[Any]]]] = {
     FiniteMDP: MDPS,
     MarkovGame: GAMES,
     LinearMixtureMDP: MIXTURES,
-    CartPole: TASKS,
+    CartPoleGravity: TASKS,
     ControlTask: CONTROLS,
     LoggedEpisodes: LOGS,
 }
@@ -96,7 +95,7 @@ _MAKERS = {
     FiniteMDP.kind: "make_episodes or gymnasium.make",
     MarkovGame.kind: "make_game or pettingzoo.make",
     LinearMixtureMDP.kind: "make_mixture or pettingzoo.make",
-    CartPole.kind: "gymnasium.make",
+    CartPoleGravity.kind: "gymnasium.make",
     ControlTask.kind: "gymnasium.make",
     LoggedEpisodes.kind: "algorithm logged_vi",
 }

@@ -8,8 +8,8 @@ bits are the same.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import gymnasium
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dprl.compiled import kernel, no_alloc_kernel
 from dprl.envs.base import Env
-from dprl.envs.checks import require_integer, require_integers, require_number, table
+from dprl.envs.checks import require_integer, require_integers, require_number
 
 Floats = NDArray[np.float64]
 Observation = NDArray[np.float32]
@@ -106,52 +106,14 @@ def first_state(state: Floats, lane: int, uniforms: Floats) -> None:
         state[row, lane] = _FIRST_WIDTH * (uniforms[row] - 0.5)
 
 
-@dataclass(frozen=True, eq=False)
-class CartPole:
-    """A cart with a pole to be balanced for at most `horizon` steps; the reward is 1 per step.
-
-    name: the registry name of the spec that built it.
-    gravities: float64 [G], m/s^2, copied and read-only: those that agents have, all equally likely.
-    horizon: steps after which an episode ends if the pole still stands.
-    The steps themselves are `first_state`, `step_lanes` and `fallen`. Raises ValueError on other values.
-    """
-
-    kind: ClassVar[str] = "control task"
-    observation_size: ClassVar[int] = 4
-    """Position, velocity, angle, angular velocity."""
-    n_actions: ClassVar[int] = 2
-    """0 pushes left, 1 right."""
-
-    name: str
-    gravities: NDArray[np.float64]
-    horizon: int
-
-    def __post_init__(self) -> None:
-        gravities = table("gravities", self.gravities, 1)
-        gravities.setflags(write=False)
-        object.__setattr__(self, "gravities", gravities)
-        require_integer("horizon", self.horizon, 1)
-
-    def __reduce__(self) -> tuple[Callable[..., CartPole], tuple[object, ...]]:
-        # An unpickled array is writeable; rebuilding makes it read-only again.
-        return CartPole, (self.name, self.gravities, self.horizon)
-
-    def gravity_of(self, agent: int) -> float:
-        """Return the gravity of an agent, in m/s^2: that of its number >= 0 modulo G.
-
-        Random agent numbers therefore give random gravities. Raises ValueError on another number.
-        """
-        require_integer("agent", agent, 0)
-        return float(self.gravities[int(agent) % self.gravities.size])
-
-
 @dataclass(frozen=True)
 class CartPoleGravity:
     """CartPole with a private gravity per agent: one of a few, drawn with equal chances.
 
     The cart of the Gym's CartPole-v0: an observation is 4 numbers, 2 actions push left or right, the reward is 1 per
     step until the pole leans more than 12 degrees, the cart is more than 2.4 m from the middle, or `horizon` steps end.
-    An agent's gravity is one of several that are equally spaced; it is the agent's secret.
+    An agent's gravity is one of several that are equally spaced; it is the agent's secret. The steps themselves are
+    `first_state`, `step_lanes` and `fallen`.
 
     gravity_low, gravity_high: the ends of the range of gravities, m/s^2, in [0, 50]. n_gravities: their number, both
     ends included; 1 if the ends are equal. horizon: steps of the longest episode, at least 1.
@@ -160,7 +122,12 @@ class CartPoleGravity:
     """
 
     name: ClassVar[str] = "cartpole_gravity"
-    builds: ClassVar[type[Env]] = CartPole
+    kind: ClassVar[str] = "control task"
+    builds: ClassVar[type[Env]]
+    observation_size: ClassVar[int] = 4
+    """Position, velocity, angle, angular velocity."""
+    n_actions: ClassVar[int] = 2
+    """0 pushes left, 1 right."""
 
     gravity_low: float = 9.7
     gravity_high: float = 9.9
@@ -186,9 +153,27 @@ class CartPoleGravity:
                 f"n_gravities must be at most {_MOST_GRAVITIES}, got {self.n_gravities}; lower n_gravities"
             )
 
-    def build(self) -> CartPole:
-        """Build the task; its gravities are equally spaced from gravity_low to gravity_high."""
-        return CartPole(self.name, np.linspace(self.gravity_low, self.gravity_high, self.n_gravities), self.horizon)
+    def build(self) -> CartPoleGravity:
+        """Return the task itself: it has no tables."""
+        return self
+
+    @cached_property
+    def gravities(self) -> NDArray[np.float64]:
+        """Those that agents have, all equally likely, read-only: float64 [G], m/s^2."""
+        gravities: NDArray[np.float64] = np.linspace(self.gravity_low, self.gravity_high, self.n_gravities)
+        gravities.setflags(write=False)
+        return gravities
+
+    def gravity_of(self, agent: int) -> float:
+        """Return the gravity of an agent, in m/s^2: that of its number >= 0 modulo G.
+
+        Random agent numbers therefore give random gravities. Raises ValueError on another number.
+        """
+        require_integer("agent", agent, 0)
+        return float(self.gravities[int(agent) % self.n_gravities])
+
+
+CartPoleGravity.builds = CartPoleGravity
 
 
 class CartPoleGravityEnv(gymnasium.Env[Observation, int]):
@@ -211,7 +196,7 @@ class CartPoleGravityEnv(gymnasium.Env[Observation, int]):
         horizon: int = CartPoleGravity.horizon,
         render_mode: None = None,
     ) -> None:
-        self.task = CartPoleGravity(gravity_low, gravity_high, n_gravities, horizon).build()
+        self.task = CartPoleGravity(gravity_low, gravity_high, n_gravities, horizon)
         self.render_mode = render_mode
         # Twice the limits, so that the observation after a fall is inside as well.
         high = np.array([2.0 * POSITION_LIMIT, np.inf, 2.0 * ANGLE_LIMIT, np.inf], dtype=np.float32)
@@ -227,7 +212,7 @@ class CartPoleGravityEnv(gymnasium.Env[Observation, int]):
         """Start an episode: draw its first state, and its gravity unless an option sets it.
 
         options: {"gravity": m/s^2 in [0, 50]}, or {"agent": integer >= 0} for the gravity that this agent always has
-        (see `CartPole.gravity_of`). They apply to this episode and do not change the draws of later ones.
+        (see `CartPoleGravity.gravity_of`). They apply to this episode and do not change the draws of later ones.
         Raises ValueError on other options.
         """
         super().reset(seed=seed, options=options)

@@ -18,7 +18,7 @@ from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.pgc_a3c.gradient import ACTION, DIFFERENCE, PREDICTED, TRACE, LossTables, columns, write_gradient
 from dprl.algorithms.pgc_a3c.network import DIMENSION, INPUTS, POLICY, UNITS, VALUE, WIDTH, probability_of_right
 from dprl.compiled import no_alloc_kernel, shows_numbers
-from dprl.envs.cartpole import CartPole, fallen, first_state, step_lanes
+from dprl.envs.cartpole import CartPoleGravity, fallen, first_state, step_lanes
 from dprl.privacy import Streams
 from dprl.privacy.mechanisms.logarithm import one_to_two
 from dprl.privacy.randomness.bits import fill_uniform, splitmix64
@@ -70,7 +70,7 @@ class AgentBatch(NamedTuple):
 
 
 def agent_batch(
-    n_lanes: int, task: CartPole, streams: Streams, *, sampled: bool = False, padded: bool = False
+    n_lanes: int, task: CartPoleGravity, streams: Streams, *, sampled: bool = False, padded: bool = False
 ) -> AgentBatch:
     """Return `n_lanes` idle lanes.
 

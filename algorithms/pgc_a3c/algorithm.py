@@ -50,7 +50,7 @@ from dprl.algorithms.pgc_a3c.agent_batch import AgentBatch, agent_batch, deliver
 from dprl.algorithms.pgc_a3c.gradient import LossTables, loss_tables
 from dprl.algorithms.pgc_a3c.network import DIMENSION, initial_parameters
 from dprl.compiled import no_alloc_kernel, shows_numbers
-from dprl.envs import CartPole, Env
+from dprl.envs import CartPoleGravity, Env
 from dprl.privacy import GradientLayout, GradientPrivacy, GradientPrivatizer, Streams
 from dprl.privacy.base import check_fields
 from dprl.privacy.queries.gradients import GradientChannel, receive, submit
@@ -176,7 +176,7 @@ class PGCA3CConfig:
     reports: Literal["gradient", "noise"] = "gradient"
     padded: bool = False
     name: ClassVar[str] = "pgc_a3c"
-    plays: ClassVar[type[Env]] = CartPole
+    plays: ClassVar[type[Env]] = CartPoleGravity
     releases: ClassVar[Releases] = "gradients"
     unit: ClassVar[Literal["episode", "submission"]] = "submission"
     covered_by: ClassVar[str | None] = None
@@ -204,7 +204,7 @@ class PGCA3CConfig:
         return initial_parameters(self.initial, self.initial_scale, streams.key("exploration", "first parameters"))
 
     def privatizer(
-        self, env: CartPole, privacy: GradientPrivacy, episodes: int, streams: Streams
+        self, env: CartPoleGravity, privacy: GradientPrivacy, episodes: int, streams: Streams
     ) -> GradientPrivatizer:
         """Return the privatizer of a simulated run with this number of submissions.
 
@@ -218,7 +218,9 @@ class PGCA3CConfig:
         layout = GradientLayout(DIMENSION, self.buffer_size, (*scores, durations))
         return privacy.build(layout, episodes, streams)
 
-    def build(self, env: CartPole, privatizer: GradientPrivatizer, episodes: int, streams: Streams) -> _PGCA3CLearner:
+    def build(
+        self, env: CartPoleGravity, privatizer: GradientPrivatizer, episodes: int, streams: Streams
+    ) -> _PGCA3CLearner:
         """Return a fresh learner."""
         return _PGCA3CLearner(self, env, privatizer, episodes, streams)
 
@@ -234,7 +236,12 @@ class _PGCA3CLearner(Learner):
     last_user_sends = True
 
     def __init__(
-        self, config: PGCA3CConfig, env: CartPole, privatizer: GradientPrivatizer, episodes: int, streams: Streams
+        self,
+        config: PGCA3CConfig,
+        env: CartPoleGravity,
+        privatizer: GradientPrivatizer,
+        episodes: int,
+        streams: Streams,
     ) -> None:
         super().__init__(config, privatizer, episodes, streams, [repr(env)])
         excluded = privatizer.query.threat_model(privatizer.trust_model, submissions=1).excluded

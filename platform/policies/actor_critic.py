@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dprl.envs import CartPole, EnvConfig
+from dprl.envs import CartPoleGravity, EnvConfig
 from dprl.platform.policies.tabular import GymnasiumPolicy
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class ActorCriticPolicy(GymnasiumPolicy):
     """
 
     parameters: Floats = field(repr=False)
-    env: EnvConfig[CartPole]
+    env: EnvConfig[CartPoleGravity]
     generator: np.random.Generator = field(default_factory=np.random.default_rng)
 
     def __post_init__(self) -> None:
@@ -90,7 +90,7 @@ class ActorCriticPolicy(GymnasiumPolicy):
         return first.reshape(units, inputs), logits.reshape(actions, units), value
 
     @cached_property
-    def task(self) -> CartPole:
+    def task(self) -> CartPoleGravity:
         """The environment's parameters."""
         return self.env.build()
 

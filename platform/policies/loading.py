@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprl.atomic_files import read_arrays
-from dprl.envs import CartPole, Control, Env, FiniteMDP, LinearMixtureMDP, MarkovGame
+from dprl.envs import CartPoleGravity, Control, Env, FiniteMDP, LinearMixtureMDP, MarkovGame
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
 from dprl.platform.policies.actor_critic import ActorCriticPolicy
@@ -26,7 +26,7 @@ POLICIES: dict[type[Env], Callable[..., Policy]] = {
     FiniteMDP: TabularPolicy,
     MarkovGame: GamePolicy,
     LinearMixtureMDP: TeamPolicy,
-    CartPole: ActorCriticPolicy,
+    CartPoleGravity: ActorCriticPolicy,
 }
 """Policy class for the table 'policy' of a run, by the class of its environment."""
 

@@ -38,7 +38,7 @@ ENVS: dict[str, dict[str, Any]] = {
     "FiniteMDP": {"name": "riverswim", "n_states": 3, "horizon": 4},
     "MarkovGame": {"name": "random_game", "n_states": 2, "n_max_actions": 2, "n_min_actions": 2, "horizon": 3},
     "LinearMixtureMDP": {"name": "network_mdp", "dimension": 3, "signs": "random", "horizon": 4},
-    "CartPole": {"name": "cartpole_gravity"},
+    "CartPoleGravity": {"name": "cartpole_gravity"},
 }
 PRIVACY: dict[str, dict[str, Case]] = {
     "counts": {

@@ -11,7 +11,7 @@ import numpy as np
 
 from dprl.algorithms import Metric, TrainResult
 from dprl.algorithms.base import Releases
-from dprl.envs import CartPole, Env
+from dprl.envs import CartPoleGravity, Env
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.privacy import Certificate, GradientClient, GradientPrivatizer, Streams
 from dprl.privacy.queries.gradients import GradientLayout
@@ -87,18 +87,18 @@ class WalkingConfig:
     """An algorithm that walks."""
 
     name: ClassVar[str] = "walking"
-    plays: ClassVar[type[Env]] = CartPole
+    plays: ClassVar[type[Env]] = CartPoleGravity
     metrics: ClassVar[tuple[Metric, ...]] = METRICS
     releases: ClassVar[Releases] = "gradients"
     unit: ClassVar[Literal["episode", "submission"]] = "submission"
     covered_by: ClassVar[str | None] = None
     rate: float = 0.5
 
-    def privatizer(self, env: CartPole, privacy: Any, episodes: int, streams: Streams) -> GradientPrivatizer:
+    def privatizer(self, env: CartPoleGravity, privacy: Any, episodes: int, streams: Streams) -> GradientPrivatizer:
         made: GradientPrivatizer = privacy.build(GradientLayout(DIMENSION), episodes, streams)
         return made
 
-    def build(self, env: CartPole, privatizer: GradientPrivatizer, episodes: int, streams: Streams) -> Walker:
+    def build(self, env: CartPoleGravity, privatizer: GradientPrivatizer, episodes: int, streams: Streams) -> Walker:
         return Walker(privatizer, streams.seed)
 
 

@@ -29,7 +29,7 @@ from dprl.algorithms.pgc_a3c.network import (
     initial_parameters,
     probability_of_right,
 )
-from dprl.envs.cartpole import CartPole, CartPoleGravity
+from dprl.envs.cartpole import CartPoleGravity
 from dprl.privacy import Streams
 from tests.algorithms.pgc_a3c.cases import forward, loss_of
 from tests.without_compiler import printed_both_ways
@@ -239,7 +239,7 @@ def test_exploration_draws_of_submissions_do_not_overlap() -> None:
 
 def test_an_episode_may_be_of_one_step_or_of_any_horizon() -> None:
     for horizon in (1, 2, 7, 8, 9, 130):
-        task = CartPole("short", np.array([9.8]), horizon)
+        task = CartPoleGravity(9.8, 9.8, 1, horizon)
         gradients, scores = played(
             agent_batch(3, task, STREAMS), loss_tables(LOSS, horizon), orders(5, balancing()[None], 0.0)
         )

@@ -10,7 +10,7 @@ import pytest
 from dprl.algorithms import PGCA3CConfig
 from dprl.algorithms.pgc_a3c import algorithm as learner_module
 from dprl.algorithms.pgc_a3c.algorithm import _PGCA3CLearner
-from dprl.envs.cartpole import CartPole, CartPoleGravity
+from dprl.envs.cartpole import CartPoleGravity
 from dprl.privacy import GradientPrivacy, Streams
 from dprl.privacy.queries.gradients import GradientLayout
 
@@ -18,7 +18,7 @@ N = 60
 LAPLACE = GradientPrivacy("ldp", 5.0)
 
 
-def task() -> CartPole:
+def task() -> CartPoleGravity:
     return CartPoleGravity().build()
 
 
