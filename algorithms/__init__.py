@@ -8,9 +8,8 @@ from dprl.algorithms.dp_nash_vi import DPNashVIConfig, DPUCBVIConfig
 from dprl.algorithms.dppg import DPPGConfig
 from dprl.algorithms.ldp_obi import LDPOBIConfig
 from dprl.algorithms.learner import AlgorithmConfig, Learner, TrainResult
-from dprl.algorithms.logged_vi import LoggedVIConfig
 from dprl.algorithms.ma_ldp import MALDPConfig
-from dprl.algorithms.offline_vi import OfflineVIConfig
+from dprl.algorithms.offline_vi import LoggedVIConfig, OfflineVIConfig
 from dprl.algorithms.pgc_a3c import PGCA3CConfig
 from dprl.algorithms.private_ucb_po import PrivateUCBPOConfig
 from dprl.algorithms.private_ucb_vi import PrivateUCBVIConfig

@@ -3,6 +3,9 @@
 All users but the last are logged under a fixed behaviour policy, and their counts are released once. The output is a
 policy with a lower bound on its value. The bounds mirror those of bernstein_vi, for values that depend on the data;
 docs/offline_vi.md derives every line.
+
+logged_vi is the same on a file of logged episodes, for environments without a simulator: docs/offline_vi.md, 'Your own
+logged episodes', has the format of the file and an example.
 """
 
 # Our pseudo-code, each line -> the function that does it, of this file if no other is named.
@@ -10,12 +13,13 @@ docs/offline_vi.md derives every line.
 #  2  for users k = 1, ..., K-1                        -> algorithms/tabular/loop.py::learning_loop,
 #                                                         algorithms/tabular/loop.py::run_in_blocks
 #  3    roll out the behaviour policy                  -> algorithms/tabular/simulator.py::play_stochastic
+#       or, in logged_vi, take row k of the file       -> play_logged
 #  4  receive N~, R~, once                             -> privacy/queries/count_kernels.py::send_and_aggregate
 #  5  V~_{H+1} = V^cert_{H+1} = 0; for h = H, ..., 1   -> plain_plan; plan is the same, compiled
 #  6    Q~ = lower bound of r + P V~, constants scaled -> plain_lower_values; lower_value in kernels
 #  7    pi(s) = argmax_a Q~(s, a), V~(s) = its value   -> plain_plan, plan
 #  8    V^cert(s) = proved lower bound at pi(s)        -> plain_lower_values; lower_value in kernels
-#  9  user K plays pi; return pi and V^cert_1          -> PessimisticVIConfig.measure
+#  9  user K plays pi; return pi and V^cert_1          -> _PessimisticVIConfig.measure
 
 from __future__ import annotations
 
@@ -27,14 +31,23 @@ import numpy as np
 
 from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Int64Array, Metric, check_number
 from dprl.algorithms.tabular import Preset, Released, StationaryMDPConfig, learning_loop
-from dprl.algorithms.tabular.simulator import Simulator, play_stochastic, stochastic_policy_value, stochastic_regret
-from dprl.compiled import kernel, no_alloc_kernel
-from dprl.envs import FiniteMDP
+from dprl.algorithms.tabular.simulator import (
+    N_FAMILIES,
+    EpisodeBuffer,
+    Simulator,
+    episode_buffer,
+    play_stochastic,
+    stochastic_policy_value,
+    stochastic_regret,
+)
+from dprl.compiled import kernel, no_alloc_kernel, shows_numbers
+from dprl.envs import Env, FiniteMDP, LoggedEpisodes
 from dprl.privacy import CountFamilies, CountPrivacy, CountPrivatizer, Streams
 from dprl.privacy.queries.counts import CountQuery
 
 # With more next states, bounds for single cells replace bounds for all their subsets.
 _MOST_SUBSETS = 2**20
+_MOST_USERS = 10**11
 
 LOWER_BOUND = Metric(
     "lower_bound",
@@ -73,7 +86,7 @@ OPTIMUM_GAP = Metric(
 )
 
 
-class Limits(NamedTuple):
+class _Limits(NamedTuple):
     """The numbers of the bounds.
 
     e: error bound of weighted sums of transitions, for all weights in [0, 1] at once; e_rewards: error bound of a count
@@ -91,11 +104,11 @@ class Limits(NamedTuple):
 class _Bonus(NamedTuple):
     """Bounds for planning, with bonus_scale and precision_scale multiplied in, and for the certificate, without."""
 
-    planning: Limits
-    proved: Limits
+    planning: _Limits
+    proved: _Limits
 
 
-class OfflineTables(NamedTuple):
+class _Tables(NamedTuple):
     """Arrays of planning.
 
     policy float64[H, S, A]: the behaviour policy until the release, then the output; optimistic float64[S]: certified
@@ -109,13 +122,13 @@ class OfflineTables(NamedTuple):
     older: Float64Array
 
     @classmethod
-    def zeros(cls, policy: Float64Array) -> OfflineTables:
+    def zeros(cls, policy: Float64Array) -> _Tables:
         """Return tables before any planning: a behaviour policy float64[H, S, A], and values of zero."""
         n_states = policy.shape[1]
         return cls(policy, np.zeros(n_states), np.zeros(n_states), np.zeros((2, n_states)))
 
 
-def plain_lower_values(step: Float64Array, values: Float64Array, cap: float, limits: Limits) -> Float64Array:
+def plain_lower_values(step: Float64Array, values: Float64Array, cap: float, limits: _Limits) -> Float64Array:
     """Return lower bounds on r(s,a) + sum_s' P(s'|s,a) values(s') in [0, cap], float64[S*A]; see docs/offline_vi.md.
 
     step float64[S+2, S*A]: transitions, visits, rewards; values float64[S]: of the next step, at least 0.
@@ -137,7 +150,7 @@ def plain_lower_values(step: Float64Array, values: Float64Array, cap: float, lim
 
 
 def plain_plan(
-    counts: Released, planning: Limits, proved: Limits, shape: tuple[int, int, int]
+    counts: Released, planning: _Limits, proved: _Limits, shape: tuple[int, int, int]
 ) -> tuple[Int64Array, Float64Array]:
     """Return the policy int64[H, S] of the pessimistic values, and its certified first values float64[S]."""
     horizon, n_states, _ = shape
@@ -153,7 +166,7 @@ def plain_plan(
 
 
 @no_alloc_kernel
-def lower_value(step: Float64Array, pair: int, values: Float64Array, cap: float, limits: Limits) -> tuple[float, bool]:
+def lower_value(step: Float64Array, pair: int, values: Float64Array, cap: float, limits: _Limits) -> tuple[float, bool]:
     """Return the bound of `plain_lower_values` for one pair (s, a), and whether the counts improve it."""
     n_states = values.shape[0]
     low, high, total, first = values[0], values[0], 0.0, 0.0
@@ -179,7 +192,7 @@ def lower_value(step: Float64Array, pair: int, values: Float64Array, cap: float,
 
 
 @kernel
-def plan(counts: Released, bonus: _Bonus, tables: OfflineTables) -> tuple[bool, float]:
+def plan(counts: Released, bonus: _Bonus, tables: _Tables) -> tuple[bool, float]:
     """Plan as `plain_plan` does; return (did the policy change, share of bounds that the counts do not raise).
 
     Before the release it keeps the behaviour policy and returns a share of 0.
@@ -214,7 +227,7 @@ run = learning_loop(plan, play_stochastic, stochastic_regret)
 
 
 @dataclass(frozen=True)
-class PessimisticVIConfig(StationaryMDPConfig):
+class _PessimisticVIConfig(StationaryMDPConfig):
     """Settings of pessimistic value iteration on one private release of users 1..K-1, with a certified value (ours).
 
     The certified lower bound holds at any scale; the scales affect the choice of the policy only.
@@ -262,7 +275,7 @@ class PessimisticVIConfig(StationaryMDPConfig):
 
 
 @dataclass(frozen=True)
-class OfflineVIConfig(PessimisticVIConfig):
+class OfflineVIConfig(_PessimisticVIConfig):
     """Pessimistic value iteration on one private release of logged episodes, with a certified value (ours).
 
     Users 1..K-1 are logged under the behaviour policy, and episode K plays the output policy. The certified lower bound
@@ -284,10 +297,10 @@ class OfflineVIConfig(PessimisticVIConfig):
         if self.exploration > 1.0:
             raise ValueError(f"exploration must be at most 1, got {self.exploration}; it is a share of actions")
 
-    def tables(self, env: FiniteMDP, episodes: int) -> OfflineTables:  # noqa: ARG002
+    def tables(self, env: FiniteMDP, episodes: int) -> _Tables:  # noqa: ARG002
         """Return the behaviour policy, and values of zero."""
         expert = np.eye(env.n_actions)[env.optimum()[1]]
-        return OfflineTables.zeros((1.0 - self.exploration) * expert + self.exploration / env.n_actions)
+        return _Tables.zeros((1.0 - self.exploration) * expert + self.exploration / env.n_actions)
 
     def measure(self, simulator: Simulator, tables: Any) -> dict[str, float]:  # noqa: ANN401 - as in the base class
         """Return the certified lower bound of the policy's value, that value, and its distance from the optimum."""
@@ -298,6 +311,134 @@ class OfflineVIConfig(PessimisticVIConfig):
         }
 
 
+@shows_numbers
+class _LoggedUsers(NamedTuple):
+    """Users of a file for compiled loops; only `play_logged` may read their rows.
+
+    states int64[N, H+1], next_states and actions int64[N, H], rewards float64[N, H]: user k's episode is row k - 1;
+    shape: S, A; start float64[S]: distribution of the first state; episodes: K = N + 1; device: a user's.
+    """
+
+    states: Int64Array
+    next_states: Int64Array
+    actions: Int64Array
+    rewards: Float64Array
+    shape: tuple[int, int]
+    start: Float64Array
+    episodes: int
+    device: EpisodeBuffer
+
+    def identity(self) -> tuple[np.ndarray, ...]:
+        """Return arrays that differ for other sizes; a digest of the records would be published without noise."""
+        return np.array([*self.shape, self.actions.shape[1], self.episodes]), self.start
+
+
+@no_alloc_kernel
+def play_logged(users: _LoggedUsers, policy: Float64Array, user: int) -> None:  # noqa: ARG001 - the loop's signature
+    """User side: write the record of the logged episode of `user` to users.device. User K has no episode.
+
+    For each step one cell of the transitions [S', S, A], of the visits and of the rewards [S, A].
+    """
+    if user < users.episodes:
+        device, row, (n_states, n_actions) = users.device, user - 1, users.shape
+        for h in range(users.rewards.shape[1]):
+            pair = users.states[row, h] * n_actions + users.actions[row, h]
+            device.cells[h, 0] = users.next_states[row, h] * (n_states * n_actions) + pair
+            device.cells[h, 1] = device.cells[h, 2] = pair
+            device.amounts[h, 0] = device.amounts[h, 1] = 1.0
+            device.amounts[h, 2] = users.rewards[row, h]
+
+
+@no_alloc_kernel
+def unknown_regret(users: _LoggedUsers, policy: Float64Array) -> float:  # noqa: ARG001 - the loop's signature
+    """Return 0 for the loop; no regret is reported, because the environment is unknown."""
+    return 0.0
+
+
+run_logged = learning_loop(plan, play_logged, unknown_regret)
+
+
+@dataclass(frozen=True)
+class LoggedVIConfig(_PessimisticVIConfig):
+    """Pessimistic value iteration on one private release of the episodes of a file, with a certified value (ours).
+
+    Users 1..K-1 are the rows of the file. No episode is simulated, and neither regret nor value is reported.
+    """
+
+    name: ClassVar[str] = "logged_vi"
+    plays: ClassVar[type[Env]] = LoggedEpisodes
+    metrics: ClassVar[tuple[Metric, ...]] = (UNINFORMED, LOWER_BOUND)
+    run = staticmethod(run_logged)
+
+    def privatizer(self, env: Any, privacy: CountPrivacy, episodes: int, streams: Streams) -> CountPrivatizer:  # noqa: ANN401
+        """Return the privatizer of the counts of the file's users; raise ValueError if `episodes` does not fit.
+
+        Noise from a seed is refused: a run on another file would draw the same noise, and the difference between the
+        two releases would reveal records.
+        """
+        if episodes != env.n_users + 1:
+            raise ValueError(
+                f"episodes must be {env.n_users + 1}, the file's {env.n_users} users and one, got {episodes}; set it"
+            )
+        if privacy.model != "none" and streams.noise.entropy == "seed":
+            raise ValueError(
+                f"entropy must be os with {self.name}, got seed; another file would get the same noise: "
+                "write noise: {arithmetic: exact, entropy: os}"
+            )
+        return super().privatizer(env, privacy, episodes, streams)
+
+    def expected(self, env: Any, privacy: CountPrivacy, streams: Streams) -> str:  # noqa: ANN401
+        """Return a line if the file has too few users to prove anything, '' otherwise; from public sizes only.
+
+        The yardstick is a log with a reward of 1 in every step and with visits spread evenly over states and actions.
+        """
+        bound, pairs = getattr(lower_value, "py_func", lower_value), env.n_states * env.n_actions
+        visits_of_one = (env.horizon if self.stationary else 1) / pairs
+
+        def proves(users: int) -> bool:
+            privatizer = super(LoggedVIConfig, self).privatizer(env, privacy, users + 1, streams)
+            counts = np.zeros((env.n_states + 2, 1))
+            counts[0] = counts[-2:] = users * visits_of_one
+            values = np.zeros(env.n_states)
+            return bool(bound(counts, 0, values, 1.0, limits_of(env, privatizer, self.beta))[0] > 0.0)
+
+        if proves(env.n_users):
+            return ""
+        larger = "" if privacy.model == "none" else "a larger epsilon, "
+        few, enough = env.n_users, 2 * env.n_users
+        while not proves(enough):
+            few, enough = enough, 2 * enough
+            if enough > _MOST_USERS:
+                return f"a release of {env.n_users:,} users proves nothing; take {larger}fewer states"
+        while enough > 1.05 * few:
+            middle = round((few * enough) ** 0.5)
+            few, enough = (few, middle) if proves(middle) else (middle, enough)
+        needed = float(f"{enough:.1e}")
+        return (
+            f"a release of {env.n_users:,} users proves nothing (lower bound 0) if visits spread evenly "
+            f"over states and actions: about {needed:,.0f} users are needed; take {larger}fewer states or, if "
+            "the environment is the same at every step, stationary: true"
+        )
+
+    def simulator(self, env: Any, episodes: int, streams: Streams) -> Any:  # noqa: ANN401, ARG002
+        """Return the users of the file."""
+        return _LoggedUsers(
+            states=env.states,
+            next_states=env.next_states,
+            actions=env.actions,
+            rewards=env.rewards,
+            shape=(env.n_states, env.n_actions),
+            start=np.eye(env.n_states)[env.start],
+            episodes=episodes,
+            device=episode_buffer(env.horizon, N_FAMILIES),
+        )
+
+    def tables(self, env: Any, episodes: int) -> _Tables:  # noqa: ANN401, ARG002
+        """Return a uniform policy, which stays until the release, and values of zero."""
+        shape = env.horizon, env.n_states, env.n_actions
+        return _Tables.zeros(np.full(shape, 1.0 / env.n_actions))
+
+
 def check_bounded(query: CountQuery) -> None:
     """Raise ValueError unless error bounds of the counts are exact."""
     if query.printed is not None:
@@ -306,7 +447,7 @@ def check_bounded(query: CountQuery) -> None:
         )
 
 
-def limits_of(env: FiniteMDP, privatizer: CountPrivatizer, beta: float) -> Limits:
+def limits_of(env: FiniteMDP, privatizer: CountPrivatizer, beta: float) -> _Limits:
     """Return the numbers of the bounds, which hold with probability 1 - beta for all releases of a run.
 
     Half of beta is for the noise, half for the users' episodes. Raises ValueError as `check_bounded`.
@@ -323,7 +464,7 @@ def limits_of(env: FiniteMDP, privatizer: CountPrivatizer, beta: float) -> Limit
     e = n_next * bound("transitions", 1, n_next * pairs)
     if 2**n_next <= _MOST_SUBSETS:
         e = min(e, bound("transitions", n_next, 2**n_next * pairs))
-    return Limits(e, bound(query.families.families[2].name, 1, pairs), divergence_bound(n_next, iota), iota, 1.0)
+    return _Limits(e, bound(query.families.families[2].name, 1, pairs), divergence_bound(n_next, iota), iota, 1.0)
 
 
 def divergence_bound(n_states: int, iota: float) -> float:

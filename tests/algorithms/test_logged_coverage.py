@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.algorithms.logged_vi import LoggedVIConfig
-from dprl.algorithms.offline_vi import PessimisticVIConfig
+from dprl.algorithms.offline_vi import LoggedVIConfig, _PessimisticVIConfig
 from dprl.envs import FiniteMDP, log_episodes
 from dprl.privacy import CountPrivacy, Streams
 
@@ -103,7 +102,7 @@ def test_bounds_on_random_logs_exceed_the_value_in_at_most_a_beta_share(stationa
         for name, model in MODELS.items():
             streams = Streams(seed, name)
             # Not the privatizer of LoggedVIConfig, which refuses noise of a seed.
-            privatizer = PessimisticVIConfig.privatizer(config, env, model, USERS + 1, streams)  # type: ignore[arg-type]
+            privatizer = _PessimisticVIConfig.privatizer(config, env, model, USERS + 1, streams)  # type: ignore[arg-type]
             learner: Any = config.build(env, privatizer, USERS + 1, streams)  # type: ignore[arg-type]
             bound = learner.learn(USERS + 1).metrics["lower_bound"]
             value = mdp.start_value(learner.policy)

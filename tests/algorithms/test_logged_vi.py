@@ -13,8 +13,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from dprl.algorithms.logged_vi import LoggedVIConfig
-from dprl.algorithms.offline_vi import OfflineVIConfig, PessimisticVIConfig
+from dprl.algorithms.offline_vi import LoggedVIConfig, OfflineVIConfig, _PessimisticVIConfig
 from dprl.algorithms.tabular.simulator import play_stochastic
 from dprl.envs import ENVIRONMENTS, Logged, LoggedEpisodes, RiverSwim, log_episodes
 from dprl.platform.command_line import main
@@ -80,7 +79,7 @@ def test_the_file_gives_the_counts_of_the_same_simulated_episodes(
     ):
         streams = Streams(0, "same")
         # Not that of LoggedVIConfig, which refuses noise of a seed.
-        privatizer = PessimisticVIConfig.privatizer(config, env, privacy, USERS + 1, streams)  # type: ignore[arg-type]
+        privatizer = _PessimisticVIConfig.privatizer(config, env, privacy, USERS + 1, streams)  # type: ignore[arg-type]
         learner: Any = config.build(env, privatizer, USERS + 1, streams)  # type: ignore[arg-type]
         learners.append((learner, learner.learn(USERS + 1)))
     (ours, found), (theirs, expected) = learners[1], learners[0]

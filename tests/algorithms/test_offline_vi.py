@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from dprl.algorithms import OfflineVIConfig
-from dprl.algorithms.offline_vi import Limits, _Bonus, divergence_bound, limits_of, lower_value, plain_plan, plan
+from dprl.algorithms.offline_vi import _Bonus, _Limits, divergence_bound, limits_of, lower_value, plain_plan, plan
 from dprl.algorithms.tabular import Released
 from dprl.envs import FiniteMDP
 from dprl.privacy import CountPrivacy
@@ -43,7 +43,7 @@ def tables_of(n_states: int, n_actions: int, horizon: int) -> Any:
 @pytest.mark.parametrize("size", [0.0, 30.0])
 @pytest.mark.parametrize("scale", [0.1, 1.0])
 def test_the_kernel_is_the_page(scale: float, size: float) -> None:
-    proved = Limits(3.0 * size, 2.0 * size, 9.0, 7.0, 1.0)
+    proved = _Limits(3.0 * size, 2.0 * size, 9.0, 7.0, 1.0)
     planning = proved._replace(e=0.5 * proved.e, scale=scale)
     for seed in range(20):
         values = noisy_counts(np.random.default_rng(seed), 5000, size)
@@ -64,7 +64,7 @@ def test_without_noise_it_is_pessimistic_value_iteration(learner: Learner, river
     counts = run.privatizer.release().values.reshape(horizon, n_states + 2, n_states, n_actions)
     iota = math.log(4.0 * river.rewards.size * 19_999 / 0.1)
     u, best = divergence_bound(n_states, iota), np.zeros(n_states)
-    assert run._bonus.proved == Limits(0.0, 0.0, u, iota, 1.0)
+    assert run._bonus.proved == _Limits(0.0, 0.0, u, iota, 1.0)
     for h in reversed(range(horizon)):
         visits = np.maximum(counts[h, n_states], 1.0)
         law, mean = np.moveaxis(counts[h, :n_states], 0, -1) / visits[..., None], counts[h, n_states + 1] / visits
@@ -118,9 +118,9 @@ def test_noise_within_its_bounds_never_lifts_a_value_above_the_truth() -> None:
         noise *= e / max(np.maximum(noise, 0.0).sum(), np.maximum(-noise, 0.0).sum())
         step = np.concatenate([total * law + noise, [0.0, total * reward + e_rewards]])[:, None]
         truth = reward + law @ values
-        found, _ = lower_value(step, 0, values, 10.0, Limits(e, e_rewards, 0.0, 0.0, 1.0))
+        found, _ = lower_value(step, 0, values, 10.0, _Limits(e, e_rewards, 0.0, 0.0, 1.0))
         assert found <= truth + 1e-9
-        above += int(lower_value(step, 0, values, 10.0, Limits(0.5 * e, 0.5 * e_rewards, 0.0, 0.0, 1.0))[0] > truth)
+        above += int(lower_value(step, 0, values, 10.0, _Limits(0.5 * e, 0.5 * e_rewards, 0.0, 0.0, 1.0))[0] > truth)
     assert above > 100  # half of the bounds would not do
 
 
