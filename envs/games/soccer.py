@@ -18,7 +18,7 @@ _MOVES = ((-1, 0), (1, 0), (0, 1), (0, -1), (0, 0))
 _MAX_PLAYER, _MIN_PLAYER = 0, 1
 
 
-class Configuration(NamedTuple):
+class _Configuration(NamedTuple):
     """Both positions, (row, column) from the top left cell, and who has the ball: 0 max-player, 1 min-player."""
 
     max_player: tuple[int, int]
@@ -67,10 +67,10 @@ class Soccer:
         require_integers(self, n_rows=1, n_columns=2, horizon=1)
         require_size(self.name, self.sizes, "horizon, n_rows or n_columns")
 
-    def configurations(self) -> list[Configuration]:
+    def configurations(self) -> list[_Configuration]:
         """Return the configuration of each state, in order."""
         cells = list(product(range(self.n_rows), range(self.n_columns)))
-        everything = (Configuration(*fields) for fields in product(cells, cells, (_MAX_PLAYER, _MIN_PLAYER)))
+        everything = (_Configuration(*fields) for fields in product(cells, cells, (_MAX_PLAYER, _MIN_PLAYER)))
         return [seen for seen in everything if seen.max_player != seen.min_player and seen == self._folded(seen)]
 
     @property
@@ -100,7 +100,7 @@ class Soccer:
                 transitions[s, *actions, states[self._folded(after)]] += 0.5
         return MarkovGame(self.name, *stationary(self.horizon, transitions, rewards, start))
 
-    def _play(self, before: Configuration, actions: tuple[int, int], first: int) -> tuple[Configuration, int]:
+    def _play(self, before: _Configuration, actions: tuple[int, int], first: int) -> tuple[_Configuration, int]:
         """Return the configuration after the actions, `first` moving first, and the payoff; at a goal it is unused."""
         cells, ball = [before.max_player, before.min_player], before.ball
         for player in (first, 1 - first):
@@ -112,26 +112,26 @@ class Soccer:
                 ball = 1 - player
             elif there[0] in range(self.n_rows) and there[1] in range(self.n_columns):
                 cells[player] = there
-        return Configuration(cells[_MAX_PLAYER], cells[_MIN_PLAYER], ball), 0
+        return _Configuration(cells[_MAX_PLAYER], cells[_MIN_PLAYER], ball), 0
 
     def _is_goal(self, player: int, cell: tuple[int, int]) -> bool:
         beyond = -1 if player == _MAX_PLAYER else self.n_columns
         return cell[1] == beyond and cell[0] in ((self.n_rows - 1) // 2, self.n_rows // 2)
 
-    def _kick_off(self, states: dict[Configuration, int]) -> NDArray[np.float64]:
+    def _kick_off(self, states: dict[_Configuration, int]) -> NDArray[np.float64]:
         """Return the distribution [S] of the first state, given the state of each configuration."""
         west = (self.n_columns - 1) // 4
         west_cell, east_cell = (self.n_rows // 2, west), ((self.n_rows - 1) // 2, self.n_columns - 1 - west)
         start = np.zeros(self._n_states())
         for ball in (_MAX_PLAYER, _MIN_PLAYER):
-            start[states[self._folded(Configuration(east_cell, west_cell, ball))]] += 0.5
+            start[states[self._folded(_Configuration(east_cell, west_cell, ball))]] += 0.5
         return start
 
-    def _folded(self, seen: Configuration) -> Configuration:
+    def _folded(self, seen: _Configuration) -> _Configuration:
         """Return the smaller one of a configuration and its mirror image."""
         last = self.n_rows - 1
         (row, column), (other_row, other_column), ball = seen
-        return min(seen, Configuration((last - row, column), (last - other_row, other_column), ball))
+        return min(seen, _Configuration((last - row, column), (last - other_row, other_column), ball))
 
     def _n_states(self) -> int:
         rows, columns = int(self.n_rows), int(self.n_columns)

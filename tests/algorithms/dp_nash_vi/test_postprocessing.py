@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from dprl.algorithms.dp_nash_vi.postprocessing import (
-    Estimates,
+from dprl.algorithms.dp_nash_vi.algorithm import (
+    _Estimates,
     postprocess,
     private_expectations,
 )
@@ -23,7 +23,7 @@ SIZES = pytest.mark.parametrize("n_states", [1, 2, 3, 5, 10, 40])
 def solve(noisy: Float64Array, visits: Float64Array, slack: float) -> tuple[Float64Array, Float64Array, int]:
     """Return x [S, X], its totals [X] and the number of infeasible cells; what is written to starts dirty."""
     step = np.concatenate([noisy, visits[None]])
-    found = Estimates.zeros(*noisy.shape)
+    found = _Estimates.zeros(*noisy.shape)
     for array in found:
         array[:] = 7.0
     before = step.copy()
@@ -292,7 +292,7 @@ def test_what_lemma_5_8_says(n_states: int, precision: float) -> None:
 def test_expectations(n_states: int, precision: float) -> None:
     rng = np.random.default_rng(12)
     noisy, visits = batch(rng, n_states)
-    found = Estimates.zeros(*noisy.shape)
+    found = _Estimates.zeros(*noisy.shape)
     postprocess(np.concatenate([noisy, visits[None]]), 0.25 * precision, found)
     upper = rng.uniform(0.0, 20.0, n_states)
     lower = upper * rng.uniform(0.0, 1.0, n_states)
@@ -314,7 +314,7 @@ def test_expectations(n_states: int, precision: float) -> None:
 def test_variance_of_values_that_hardly_differ() -> None:
     # W^2 is 1e4 and its own rounding 1e-12, as large as the variance.
     values = 100.0 + np.array([0.0, 1e-6, 2e-6])
-    found = Estimates.zeros(3, 1)
+    found = _Estimates.zeros(3, 1)
     postprocess(np.array([[1.0], [2.0], [1.0], [4.0]]), 0.0, found)
     private_expectations(found, 0.0, values, values)
     assert found.variance[0] == pytest.approx(0.5e-12, rel=1e-6, abs=0.0)
@@ -328,7 +328,7 @@ def everything() -> bytes:
     for n_states, precision in ((1, 1.0), (3, 0.0), (5, 8.0), (10, 40.0)):
         rng = np.random.default_rng(n_states)
         noisy, visits = batch(rng, n_states, 50)
-        found = Estimates.zeros(*noisy.shape)
+        found = _Estimates.zeros(*noisy.shape)
         infeasible = postprocess(np.concatenate([noisy, visits[None]]), 0.25 * precision, found)
         private_expectations(found, precision, rng.uniform(0, 9, n_states), rng.uniform(0, 9, n_states))
         parts += [np.array(infeasible).tobytes(), *(array.tobytes() for array in (found.counts, *found[1:6]))]

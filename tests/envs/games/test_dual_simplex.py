@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from dprl.envs.games.dual_simplex import TOLERANCE, Dictionary, dictionary, exact_sum, precise_sum, solve
+from dprl.envs.games.equilibria import TOLERANCE, _Dictionary, dictionary, exact_sum, precise_sum, solve
 
 
-def filled(table: np.ndarray) -> Dictionary:
+def filled(table: np.ndarray) -> _Dictionary:
     """A dictionary whose variables 0.. are the columns' and whose later ones are the rows'."""
     n_rows, n_columns = table.shape[0] - 1, table.shape[1]
     entries = dictionary(n_rows, n_columns)
@@ -65,7 +65,7 @@ def test_a_small_pivot_is_reported() -> None:
     assert not solve(filled(np.array([[-2.0, 1e-8, 0.0], [-1.0, 0.0, 1.0], [0.0, 1.0, 1.0]])), False)
 
 
-def exact_constants(table: np.ndarray, entries: Dictionary) -> list[Fraction]:
+def exact_constants(table: np.ndarray, entries: _Dictionary) -> list[Fraction]:
     """Column 0 of the final dictionary, from the first one and the final basis, by elimination of fractions."""
     rows = [[Fraction(x) for x in row] for row in table]
     basic = list(range(table.shape[1] - 1, table.shape[1] - 1 + len(rows) - 1))

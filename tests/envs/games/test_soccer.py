@@ -12,26 +12,26 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from dprl.envs.games.base import MarkovGame
-from dprl.envs.games.soccer import Configuration, Soccer
+from dprl.envs.games.soccer import Soccer, _Configuration
 
 NORTH, SOUTH, EAST, WEST, STAND = range(5)
 MAX, MIN = 0, 1
 
 
-def mirrored(seen: Configuration, spec: Soccer) -> Configuration:
+def mirrored(seen: _Configuration, spec: Soccer) -> _Configuration:
     """The configuration with top and bottom exchanged."""
     (row, column), (other_row, other_column), ball = seen
-    return Configuration((spec.n_rows - 1 - row, column), (spec.n_rows - 1 - other_row, other_column), ball)
+    return _Configuration((spec.n_rows - 1 - row, column), (spec.n_rows - 1 - other_row, other_column), ball)
 
 
-def exchanged(seen: Configuration, spec: Soccer) -> Configuration:
+def exchanged(seen: _Configuration, spec: Soccer) -> _Configuration:
     """The configuration with exchanged players, each seen from its own goal."""
     (row, column), (other_row, other_column), ball = seen
     last = spec.n_columns - 1
-    return Configuration((other_row, last - other_column), (row, last - column), 1 - ball)
+    return _Configuration((other_row, last - other_column), (row, last - column), 1 - ball)
 
 
-def state_of(spec: Soccer) -> Callable[[Configuration], int]:
+def state_of(spec: Soccer) -> Callable[[_Configuration], int]:
     numbers = {seen: s for s, seen in enumerate(spec.configurations())}
     return lambda seen: numbers[seen if seen in numbers else mirrored(seen, spec)]
 
@@ -59,49 +59,49 @@ def test_rows_are_distributions_and_the_same_at_every_step(littman: MarkovGame) 
 
 def test_kick_off_is_symmetric_with_random_possession(littman: MarkovGame) -> None:
     start = np.zeros(380)
-    start[[state_of(Soccer())(Configuration((1, 3), (2, 1), ball)) for ball in (MAX, MIN)]] = 0.5
+    start[[state_of(Soccer())(_Configuration((1, 3), (2, 1), ball)) for ball in (MAX, MIN)]] = 0.5
     np.testing.assert_array_equal(littman.start, start)
 
 
 # (max-player's cell, min-player's cell, ball), actions, and the equally likely outcomes.
-MOVES: list[tuple[Configuration, tuple[int, int], list[Configuration]]] = [
+MOVES: list[tuple[_Configuration, tuple[int, int], list[_Configuration]]] = [
     # Each to a free cell.
-    (Configuration((1, 3), (2, 1), MAX), (WEST, EAST), [Configuration((1, 2), (2, 2), MAX)]),
-    (Configuration((1, 3), (1, 1), MIN), (NORTH, SOUTH), [Configuration((0, 3), (2, 1), MIN)]),
+    (_Configuration((1, 3), (2, 1), MAX), (WEST, EAST), [_Configuration((1, 2), (2, 2), MAX)]),
+    (_Configuration((1, 3), (1, 1), MIN), (NORTH, SOUTH), [_Configuration((0, 3), (2, 1), MIN)]),
     # Off the grid: nothing happens, also beside the goal and in the wrong goal.
-    (Configuration((0, 0), (3, 4), MAX), (NORTH, SOUTH), [Configuration((0, 0), (3, 4), MAX)]),
-    (Configuration((0, 0), (3, 4), MAX), (WEST, EAST), [Configuration((0, 0), (3, 4), MAX)]),
-    (Configuration((1, 4), (2, 2), MAX), (EAST, STAND), [Configuration((1, 4), (2, 2), MAX)]),
-    (Configuration((1, 2), (2, 0), MIN), (STAND, WEST), [Configuration((1, 2), (2, 0), MIN)]),
+    (_Configuration((0, 0), (3, 4), MAX), (NORTH, SOUTH), [_Configuration((0, 0), (3, 4), MAX)]),
+    (_Configuration((0, 0), (3, 4), MAX), (WEST, EAST), [_Configuration((0, 0), (3, 4), MAX)]),
+    (_Configuration((1, 4), (2, 2), MAX), (EAST, STAND), [_Configuration((1, 4), (2, 2), MAX)]),
+    (_Configuration((1, 2), (2, 0), MIN), (STAND, WEST), [_Configuration((1, 2), (2, 0), MIN)]),
     # Into the goal, but without the ball.
-    (Configuration((1, 0), (2, 2), MIN), (WEST, STAND), [Configuration((1, 0), (2, 2), MIN)]),
+    (_Configuration((1, 0), (2, 2), MIN), (WEST, STAND), [_Configuration((1, 0), (2, 2), MIN)]),
     # Into a standing player: that player gets the ball.
-    (Configuration((1, 2), (1, 1), MAX), (WEST, STAND), [Configuration((1, 2), (1, 1), MIN)]),
-    (Configuration((1, 2), (1, 1), MAX), (STAND, EAST), [Configuration((1, 2), (1, 1), MAX)]),
+    (_Configuration((1, 2), (1, 1), MAX), (WEST, STAND), [_Configuration((1, 2), (1, 1), MIN)]),
+    (_Configuration((1, 2), (1, 1), MAX), (STAND, EAST), [_Configuration((1, 2), (1, 1), MAX)]),
     # Into a player who walks away: in time, or too early.
     (
-        Configuration((1, 2), (1, 1), MAX),
+        _Configuration((1, 2), (1, 1), MAX),
         (WEST, SOUTH),
-        [Configuration((1, 1), (2, 1), MAX), Configuration((1, 2), (2, 1), MIN)],
+        [_Configuration((1, 1), (2, 1), MAX), _Configuration((1, 2), (2, 1), MIN)],
     ),
     # Both to the same cell: the first one gets the cell and the ball.
     (
-        Configuration((1, 3), (1, 1), MAX),
+        _Configuration((1, 3), (1, 1), MAX),
         (WEST, EAST),
-        [Configuration((1, 2), (1, 1), MAX), Configuration((1, 3), (1, 2), MIN)],
+        [_Configuration((1, 2), (1, 1), MAX), _Configuration((1, 3), (1, 2), MIN)],
     ),
     # Into each other: whoever is second loses the ball.
     (
-        Configuration((1, 2), (1, 1), MAX),
+        _Configuration((1, 2), (1, 1), MAX),
         (WEST, EAST),
-        [Configuration((1, 2), (1, 1), MAX), Configuration((1, 2), (1, 1), MIN)],
+        [_Configuration((1, 2), (1, 1), MAX), _Configuration((1, 2), (1, 1), MIN)],
     ),
 ]
 
 
 @pytest.mark.parametrize(("before", "actions", "after"), MOVES)
 def test_moves_without_a_goal(
-    littman: MarkovGame, before: Configuration, actions: tuple[int, int], after: list[Configuration]
+    littman: MarkovGame, before: _Configuration, actions: tuple[int, int], after: list[_Configuration]
 ) -> None:
     state = state_of(Soccer())
     law = np.zeros(380)
@@ -115,13 +115,13 @@ def test_moves_without_a_goal(
 @pytest.mark.parametrize(
     ("before", "actions", "reward"),
     [
-        (Configuration((1, 0), (0, 3), MAX), (WEST, EAST), 1.0),
-        (Configuration((1, 0), (1, 1), MAX), (WEST, WEST), 1.0),
-        (Configuration((0, 1), (1, 4), MIN), (NORTH, EAST), 0.0),
+        (_Configuration((1, 0), (0, 3), MAX), (WEST, EAST), 1.0),
+        (_Configuration((1, 0), (1, 1), MAX), (WEST, WEST), 1.0),
+        (_Configuration((0, 1), (1, 4), MIN), (NORTH, EAST), 0.0),
     ],
 )
 def test_a_goal_pays_and_play_restarts(
-    littman: MarkovGame, before: Configuration, actions: tuple[int, int], reward: float
+    littman: MarkovGame, before: _Configuration, actions: tuple[int, int], reward: float
 ) -> None:
     s = state_of(Soccer())(before)
     assert littman.rewards[0, s, *actions] == reward
@@ -131,10 +131,10 @@ def test_a_goal_pays_and_play_restarts(
 def test_a_ball_lost_in_front_of_the_goal_costs_one_in_half_of_the_orders(littman: MarkovGame) -> None:
     """The min-player walks into the max-player before that one moves west; after it, the ball comes too late."""
     state = state_of(Soccer())
-    s = state(Configuration((1, 0), (1, 1), MIN))
+    s = state(_Configuration((1, 0), (1, 1), MIN))
     assert littman.rewards[0, s, WEST, WEST] == 0.75
     law = littman.start / 2
-    law[state(Configuration((1, 0), (1, 1), MAX))] += 0.5
+    law[state(_Configuration((1, 0), (1, 1), MAX))] += 0.5
     np.testing.assert_array_equal(littman.transitions[0, s, WEST, WEST], law)
 
 
@@ -209,7 +209,7 @@ def test_values_are_those_of_the_game_without_folding(
     for mine, theirs, ball in product(cells, cells, (MAX, MIN)):
         if mine != theirs:
             expected = whole(4, (complex(*mine[::-1]), complex(*theirs[::-1])), ball)
-            found = values[0, state(Configuration(mine, theirs, ball))]
+            found = values[0, state(_Configuration(mine, theirs, ball))]
             assert found == pytest.approx(0.5 * 4 + 0.5 * expected, abs=1e-9)
 
 
@@ -219,16 +219,16 @@ def test_two_by_two_cells_by_hand() -> None:
     game, state = spec.build(), state_of(spec)
     values, _, _ = game.nash()
     assert game.start @ values[0] == pytest.approx(0.5 * horizon, abs=1e-12)
-    assert values[horizon - 1, state(Configuration((0, 0), (1, 1), MAX))] == 1.0
-    assert values[horizon - 2, state(Configuration((0, 1), (1, 0), MAX))] == pytest.approx(1.25, abs=1e-12)
-    assert values[horizon - 2, state(Configuration((0, 1), (1, 0), MIN))] == pytest.approx(0.75, abs=1e-12)
+    assert values[horizon - 1, state(_Configuration((0, 0), (1, 1), MAX))] == 1.0
+    assert values[horizon - 2, state(_Configuration((0, 1), (1, 0), MAX))] == pytest.approx(1.25, abs=1e-12)
+    assert values[horizon - 2, state(_Configuration((0, 1), (1, 0), MIN))] == pytest.approx(0.75, abs=1e-12)
 
 
 def test_in_a_single_row_nobody_passes() -> None:
     values, _, _ = Soccer(n_rows=1, n_columns=3, horizon=6).build().nash()
     spec = Soccer(n_rows=1, n_columns=3)
     for ball in (MAX, MIN):
-        assert values[0, state_of(spec)(Configuration((0, 2), (0, 0), ball))] == 3.0
+        assert values[0, state_of(spec)(_Configuration((0, 2), (0, 0), ball))] == 3.0
 
 
 @pytest.mark.parametrize(("rows", "columns", "states"), [(1, 2, 4), (2, 2, 12), (3, 3, 78), (5, 2, 92)])
