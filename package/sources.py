@@ -20,6 +20,7 @@ _TOP_FOLDERS = ("privacy", "envs", "algorithms")
 _INSTALLED = {"site-packages", "dist-packages"}
 
 
+@cache
 def results_version(packages: frozenset[str] | None = None) -> str:
     """Return RESULTS_VERSION and, if there are plugins, a digest of their files, e.g. '1' or '1-0123456789abcdef'.
 

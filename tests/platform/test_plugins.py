@@ -55,6 +55,7 @@ def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
         monkeypatch.setenv("DPRL_PLUGINS", ",".join(modules))
         plugin_modules.cache_clear()
         used_packages.cache_clear()
+        results_version.cache_clear()
         load_plugins.cache_clear()
 
     name()
@@ -68,6 +69,7 @@ def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     monkeypatch.undo()
     plugin_modules.cache_clear()
     used_packages.cache_clear()
+    results_version.cache_clear()
     load_plugins.cache_clear()
 
 
@@ -114,7 +116,7 @@ def test_an_environment_that_nobody_plays_is_refused(named: Callable[..., None])
 
 
 def test_sources_of_plugins_count_in_the_digest(named: Callable[..., None], tmp_path: Path) -> None:
-    fresh, seen = results_version, list[str]()
+    fresh, seen = results_version.__wrapped__, list[str]()
     seen.append(fresh())
     named("ours")
     seen.append(fresh())  # named, but missing
@@ -146,7 +148,7 @@ def test_an_edited_plugin_renames_only_cells_that_use_it(named: Callable[..., No
     assert used_packages(frozenset(["ours_a", "dprl.envs.riverswim"])) == {"ours_a", "ours_c"}
     assert used_packages(frozenset(["ours_e"])) == {"ours_a", "ours_c", "ours_e"}
     assert used_packages(frozenset(["ours_d"])) == {f"ours_{name}" for name in texts}
-    fresh = results_version
+    fresh = results_version.__wrapped__
     packages = {name: used_packages(frozenset([f"ours_{name}"])) for name in texts} | {"none": frozenset()}
 
     def digests() -> dict[str, str]:
