@@ -79,7 +79,16 @@ class FiniteMDP:
         transitions = table("transitions", distinct_steps(self.transitions), 4)
         rewards = table("rewards", self.rewards, 3)
         start = table("start", self.start, 1)
-        _require_shapes(np.shape(self.transitions), rewards, start)
+        found, expected = np.shape(self.transitions), (*rewards.shape, rewards.shape[1])
+        if found != expected:
+            raise ValueError(
+                f"transitions must have shape [H, S, A, S] = {expected} to match rewards, got {found}; reshape one of "
+                "them"
+            )
+        if start.shape != (expected[1],):
+            raise ValueError(
+                f"start must have shape [S] = {(expected[1],)}, got {start.shape}; give one entry per state"
+            )
         require_distributions("transitions", transitions)
         require_distributions("start", start)
         transitions, start = _normalised(transitions), _normalised(start)
@@ -210,17 +219,6 @@ def unpickled(kind: Callable[..., T], name: str, transitions: NDArray[np.float64
     """Rebuild an MDP or a game from its distinct steps."""
     steps = np.broadcast_to(transitions, (others[0].shape[0], *transitions.shape[1:]))
     return kind(name, steps, *others)
-
-
-def _require_shapes(found: tuple[int, ...], rewards: NDArray[np.float64], start: NDArray[np.float64]) -> None:
-    horizon, n_states, n_actions = rewards.shape
-    expected = (horizon, n_states, n_actions, n_states)
-    if found != expected:
-        raise ValueError(
-            f"transitions must have shape [H, S, A, S] = {expected} to match rewards, got {found}; reshape one of them"
-        )
-    if start.shape != (n_states,):
-        raise ValueError(f"start must have shape [S] = {(n_states,)}, got {start.shape}; give one entry per state")
 
 
 def _normalised(chances: NDArray[np.float64]) -> NDArray[np.float64]:

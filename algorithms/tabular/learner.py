@@ -70,21 +70,16 @@ class TabularConfig(ABC, Generic[E]):
     """Whether earlier users' data change later users' policies; if not, there is one release, before the last user."""
 
     def __post_init__(self) -> None:
-        for key, scale in zip(("bonus_scale", "precision_scale"), self._preset_scales, strict=True):
+        if self.preset == "tuned" and self.tuned is None:
+            raise ValueError(f"preset must be proved with {self.name}, got 'tuned'; no scales were tuned: set both")
+        scales = self.tuned if self.preset == "tuned" and self.tuned else (1.0, 1.0)
+        for key, scale in zip(("bonus_scale", "precision_scale"), scales, strict=True):
             if getattr(self, key) is OF_PRESET:
                 object.__setattr__(self, key, scale)
             check_number(key, getattr(self, key), 0.0)
         check_fields(self)
         check_number("beta", self.beta, 1e-20, 1.0)
         check_number("replan_growth", self.replan_growth, 0.0, 1e6)
-
-    @property
-    def _preset_scales(self) -> tuple[float, float]:
-        if self.preset != "tuned":
-            return 1.0, 1.0
-        if self.tuned is None:
-            raise ValueError(f"preset must be proved with {self.name}, got 'tuned'; no scales were tuned: set both")
-        return self.tuned
 
     @abstractmethod
     def families(self, env: E) -> CountFamilies:
