@@ -177,13 +177,6 @@ def verdict(epsilon: float, delta: float, proved_epsilon: float, proved_delta: f
     return "holds_approximately" if proved_delta <= APPROXIMATE_DELTA else "fails"
 
 
-def tightness_of(pure_epsilon: float, attained: bool) -> Tightness | None:
-    """Return whether a proved pure epsilon is exact or an upper bound; None for an infinite one."""
-    if math.isinf(pure_epsilon):
-        return None
-    return "exact" if attained else "upper"
-
-
 def in_json(value: float) -> Number:
     """Return `value` for JSON, infinity as the string 'inf'."""
     return "inf" if math.isinf(value) else value

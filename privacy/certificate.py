@@ -22,7 +22,6 @@ from dprl.privacy.base import (
     Verdict,
     field_types,
     in_json,
-    tightness_of,
     verdict,
 )
 from dprl.privacy.ledger import Ledger
@@ -182,7 +181,7 @@ def certify(ledger: Ledger, algorithm: str, details: Mapping[str, Any] | None = 
         attempts=ledger.attempts,
         users_asked_again=ledger.users_asked_again,
         pure_epsilon=pure,
-        tightness=tightness_of(pure, design.attained),
+        tightness=None if math.isinf(pure) else "exact" if design.attained else "upper",
         proved_epsilon=proved,
         epsilon_at_delta={delta: ledger.epsilon(delta) for delta in DELTAS},
         delta_at_requested_epsilon=None if design.requested is None else ledger.delta(design.requested.epsilon),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from dprl.privacy.accounting.closed_forms import PrivacyCurve
-from dprl.privacy.base import APPROXIMATE_DELTA, Tightness, Verdict, in_json, tightness_of, verdict
+from dprl.privacy.base import APPROXIMATE_DELTA, Tightness, Verdict, in_json, verdict
 
 SampledVerdict = Literal["refuted", "not refuted", "not sampled"]
 
@@ -218,7 +218,7 @@ def proof_of(curve: PrivacyCurve, claim: Claim, exact: bool = True, raw: bool = 
     delta = claim.delta or APPROXIMATE_DELTA
     return NoiseProof(
         pure_epsilon=curve.pure_epsilon,
-        tightness=tightness_of(curve.pure_epsilon, exact),
+        tightness=None if math.isinf(curve.pure_epsilon) else "exact" if exact else "upper",
         epsilon=curve.epsilon(delta),
         delta=min(1.0, curve.delta(claim.epsilon)),
         raw=raw,

@@ -135,7 +135,8 @@ class CountQuery(Query):
 
         Raises LedgerError for whole-number noise on values in [0, 1], because it would not hide their fractions.
         """
-        noise, families, counter = self.law, self.encoding.released, self.counter
+        families, counter = self.encoding.released, self.counter
+        noise = self.report or counter.node
         if noise is not None and noise.arithmetic == INTEGER and not self.encoding.integral:
             raise LedgerError(
                 f"{noise.name} hides whole numbers only, and values in [0, 1] are sent; send coins instead"
