@@ -208,6 +208,11 @@ class RandomVIConfig(StationaryMDPConfig):
     plan = staticmethod(plan)
     run = staticmethod(run)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.beta != RandomVIConfig.beta:
+            raise ValueError(f"beta must be left out with {self.name}, got {self.beta:g}; it has no confidence bounds")
+
     def bonus(self, env: FiniteMDP, privatizer: CountPrivatizer, episodes: int) -> _Draws:
         """Return the deviations of the noise, without draws, so that plans use the means."""
         del env, episodes

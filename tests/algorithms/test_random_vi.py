@@ -119,3 +119,10 @@ def test_nothing_is_drawn_without_a_deviation(learner: Learner, river: FiniteMDP
         for seed in (1, 2)
     )
     assert np.array_equal(first, second)
+
+
+def test_a_failure_probability_is_refused_because_nothing_would_use_it() -> None:
+    with pytest.raises(
+        ValueError, match=r"^beta must be left out with random_vi, got 0.2; it has no confidence bounds$"
+    ):
+        RandomVIConfig(beta=0.2)
