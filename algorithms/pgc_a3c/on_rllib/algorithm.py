@@ -42,7 +42,7 @@ OBSERVED = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinar
 
 
 @dataclass(frozen=True, eq=False)
-class Episode:
+class _Episode:
     """Trajectory of an agent in T steps. It is private: only a client's messages may leave.
 
     Args:
@@ -63,7 +63,7 @@ def play(
     sampled: bool,
     rng: np.random.Generator,
     options: Mapping[str, Any],
-) -> Episode:
+) -> _Episode:
     """Play one episode; all random draws come from `rng`.
 
     The module gets one observation at a time, so its bits do not depend on other agents.
@@ -85,7 +85,7 @@ def play(
         actions.append(action)
         rewards.append(float(reward))
         if terminated or truncated:
-            return Episode(np.stack(observations), np.stack(actions), np.array(rewards), bool(terminated))
+            return _Episode(np.stack(observations), np.stack(actions), np.array(rewards), bool(terminated))
 
 
 def dry_run(env: gym.Env[Any, Any], module: TorchRLModule) -> None:
@@ -226,7 +226,7 @@ def torch_update(
     return update
 
 
-def loss_gradient(module: TorchRLModule, episode: Episode, config: PGCA3CConfig) -> Float64Array:
+def loss_gradient(module: TorchRLModule, episode: _Episode, config: PGCA3CConfig) -> Float64Array:
     """Return the gradient float64[d] of the loss over an episode, by one forward and one backward pass.
 
     Parameters without influence on the loss have zeros. Numbers that overflow come out as infinities or NaN.
@@ -241,7 +241,7 @@ def loss_gradient(module: TorchRLModule, episode: Episode, config: PGCA3CConfig)
     return flat
 
 
-def episode_loss(module: TorchRLModule, episode: Episode, config: PGCA3CConfig) -> torch.Tensor:
+def episode_loss(module: TorchRLModule, episode: _Episode, config: PGCA3CConfig) -> torch.Tensor:
     """Return L of eq. (15), summed over the steps of an episode; see `PGCA3CConfig` for its readings."""
     steps, rewards = len(episode.rewards), episode.rewards
     if config.reward == "terminal":  # D18

@@ -18,7 +18,7 @@ from dprl.algorithms.pgc_a3c.agent_batch import agent_batch
 from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.gradient import loss_tables
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import (
-    Episode,
+    _Episode,
     compiled_update,
     episode_loss,
     loss_gradient,
@@ -44,13 +44,13 @@ LOSSES = [
 ]
 
 
-def cart_pole_episode(seed: int, explore: float) -> Episode:
+def cart_pole_episode(seed: int, explore: float) -> _Episode:
     env = CartPoleGravityEnv()
     module = actor_critic(env, parameters=THETA)
     return play(env, module, explore, False, np.random.default_rng(seed), {"agent": seed})
 
 
-def compiled_gradient(episode: Episode, loss: PGCA3CConfig) -> Float64Array:
+def compiled_gradient(episode: _Episode, loss: PGCA3CConfig) -> Float64Array:
     """Return the compiled lane's gradient of an episode of the torch lane."""
     return gradient_of(episode.observations.astype(np.float64), episode.actions, THETA, loss_tables(loss, 200))
 

@@ -13,7 +13,7 @@ from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from dprl.algorithms.pgc.on_rllib.env_runner import check_playable
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import (
     OBSERVED,
-    Episode,
+    _Episode,
     dry_run,
     greedy_return,
     play,
@@ -24,12 +24,12 @@ GREEDY, EVENLY, SAMPLED = (0.0, False), (1.0, False), (0.0, True)
 PARAMETERS = np.random.default_rng(3).normal(size=2 * 16 + 2 * 16 + 16)
 
 
-def episode(env: Corridor, behaviour: tuple[float, bool], seed: int, **options: Any) -> Episode:
+def episode(env: Corridor, behaviour: tuple[float, bool], seed: int, **options: Any) -> _Episode:
     module = actor_critic(env, parameters=PARAMETERS)
     return play(env, module, *behaviour, np.random.default_rng(seed), options)
 
 
-def same(one: Episode, other: Episode) -> bool:
+def same(one: _Episode, other: _Episode) -> bool:
     parts = ("observations", "actions", "rewards", "fallen")
     return all(np.array_equal(getattr(one, part), getattr(other, part)) for part in parts)
 
@@ -66,7 +66,7 @@ def test_the_generator_decides_everything(behaviour: tuple[float, bool], box: bo
     assert not same(first, episode_of(box, behaviour, 8))
 
 
-def episode_of(box: bool, behaviour: tuple[float, bool], seed: int) -> Episode:
+def episode_of(box: bool, behaviour: tuple[float, bool], seed: int) -> _Episode:
     env = Corridor(box=box)
     torch.manual_seed(0)
     size = 2 * 16 + 2 * 16 + 16
