@@ -15,14 +15,13 @@ from dprl.envs.cartpole import CartPoleGravity, CartPoleGravityEnv
 from dprl.envs.checks import require_choice
 from dprl.envs.control import Control, ControlTask, Episodes
 from dprl.envs.deep_sea import DeepSea
-from dprl.envs.episodes import FiniteMDPEnv
+from dprl.envs.episodes import FiniteMDPEnv, LinearMixtureEnv, MarkovGameEnv
 from dprl.envs.games import MarkovGame, RandomGame, RockPaperScissors, Soccer
 from dprl.envs.garnet import Garnet
 from dprl.envs.gridworld import GridWorld
 from dprl.envs.gymnasium_tables import GymnasiumTable
 from dprl.envs.logged import Logged, LoggedEpisodes, log_episodes
 from dprl.envs.network_mdp import LinearMixtureMDP, NetworkMDP
-from dprl.envs.parallel_env import LinearMixtureEnv, MarkovGameEnv
 from dprl.envs.random_mdp import RandomMDP
 from dprl.envs.riverswim import RiverSwim
 

@@ -13,7 +13,7 @@ from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test  # t
 from pettingzoo.utils.conversions import parallel_to_aec  # type: ignore[import-untyped]
 
 from dprl.envs import GAMES, FiniteMDPEnv, MarkovGameEnv, RandomGame, Soccer, make_episodes, make_game
-from dprl.envs.parallel_env import PLAYERS
+from dprl.envs.episodes import PLAYERS
 
 # Fields of a small game in which returns differ.
 SMALL: dict[str, dict[str, Any]] = {

@@ -19,7 +19,7 @@ from ray.rllib.env.env_context import EnvContext
 from ray.tune.registry import ENV_CREATOR, _global_registry
 
 from dprl.envs import RandomGame
-from dprl.envs.parallel_env import PLAYERS
+from dprl.envs.episodes import PLAYERS
 from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.errors import UserError
 from dprl.platform.policies import GamePolicy, TeamPolicy
