@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -26,6 +27,15 @@ class _Tree(Counter):
         @property
         def base(self) -> int:
             """2 for binary digits, odd for balanced ones."""
+
+    @abstractmethod
+    def depths(self, users: int) -> dict[int, int]:
+        """Return how many prefixes among 1..users have each number of nodes."""
+
+    def errors(self) -> tuple[float, float]:
+        """Return the roots of the mean and of the largest number of nodes of the prefixes 1..T."""
+        depths = self.depths(self.n_items)
+        return math.sqrt(sum(nodes * n for nodes, n in depths.items()) / self.n_items), math.sqrt(max(depths))
 
     def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
         """Return E: with probability 1 - beta no error of n_cells sums of `summands` cells is larger, at 1..users."""
@@ -107,11 +117,6 @@ class BinaryTree(_Tree):
                     found[above + ones] += math.comb(level, ones)
                 above += 1
         return {ones: prefixes for ones, prefixes in found.items() if ones > 0 and prefixes > 0}
-
-    def errors(self) -> tuple[float, float]:
-        """Return the roots of the mean and of the largest number of ones in 1..T."""
-        depths = self.depths(self.n_items)
-        return math.sqrt(sum(ones * n for ones, n in depths.items()) / self.n_items), math.sqrt(max(depths))
 
     def memory(self, n_cells: int) -> int:
         """Return the bytes of one row per level, and a row of zeros."""
@@ -203,14 +208,17 @@ class KaryTree(_Tree):
         return np.sqrt(blocks)
 
     def depths(self, users: int) -> dict[int, int]:
-        """Return how many prefixes among 1..users have each number of blocks, from the highest digit down.
+        """Return how many prefixes among 1..users have each number of blocks, from the highest balanced digit down.
 
         Below the first digit that is smaller than that of `users`, the digits of a prefix are free.
         """
         half = self.base // 2
         free, digit = [np.ones(1, dtype=np.int64)], np.full(half + 1, 2, dtype=np.int64)
         digit[0] = 1
-        digits = _digits(users, self.base)
+        digits, rest = list[int](), users
+        while rest:
+            digits.append(_digit(rest, self.base))
+            rest = (rest - digits[-1]) // self.base
         for _ in digits:
             free.append(np.convolve(free[-1], digit))
         found, above = dict.fromkeys(range(1 + half * len(digits)), 0), 0
@@ -225,20 +233,6 @@ class KaryTree(_Tree):
                     found[above + abs(smaller) + blocks] += prefixes
             above += abs(digits[level])
         return {blocks: prefixes for blocks, prefixes in found.items() if prefixes > 0}
-
-    def errors(self) -> tuple[float, float]:
-        """Return the roots of the mean and of the largest number of blocks."""
-        # The prefix with most of them is T, or has one smaller digit somewhere and the largest digits below it.
-        half, digits = self.base // 2, _digits(self.n_items, self.base)
-        most, above = sum(map(abs, digits)), 0
-        for level in reversed(range(len(digits))):
-            digit = digits[level]
-            if above > 0 and digit > -half:
-                most = max(most, above + half + level * half)
-            elif above == 0 and digit > 0:
-                most = max(most, digit - 1 + level * half)
-            above += abs(digit)
-        return math.sqrt(mean_blocks(self.n_items, self.base)), math.sqrt(most)
 
     def memory(self, n_cells: int) -> int:
         """Return the bytes of (k + 1)/2 rows per level, one for the highest (never negative), and a row of zeros."""
@@ -268,15 +262,6 @@ def mean_blocks(n_items: int, base: int) -> float:
         total += size * digits - cut * abs(_digit(last, base))
         size *= base
     return total / n_items
-
-
-def _digits(number: int, base: int) -> list[int]:
-    """Return the balanced digits of `number` > 0, the lowest first."""
-    found = []
-    while number:
-        found.append(_digit(number, base))
-        number = (number - found[-1]) // base
-    return found
 
 
 def _digit(q: int, base: int) -> int:
