@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from dprl.privacy.base import Guarantee, LedgerError
+from dprl.privacy.base import LedgerError
 from dprl.privacy.certificate import NOT_ITS_OWN, OPEN_CHANNELS, SCHEMA, Certificate, certify, checksum
 from dprl.privacy.designs import PRIVACY_SETTINGS
 from dprl.privacy.ledger import Ledger
@@ -22,7 +22,6 @@ from dprl.privacy.queries.count_layout import CountFamilies, PooledFamilies
 from dprl.privacy.queries.gradients import GradientLayout
 from dprl.privacy.queries.linear_statistics import StatisticsLayout
 from dprl.privacy.randomness.streams import NoiseConfig, Streams
-from dprl.privacy.threat_models import ThreatModel
 
 _REFUSED = (ValueError, LedgerError, ArithmeticError, MemoryError)
 """Errors raised for facts that no run can have."""
@@ -106,7 +105,14 @@ def verify(stated: Mapping[str, Any]) -> Verification:
 
     Raises LedgerError for a damaged certificate, and for one of an earlier schema.
     """
-    _require_schema(stated)
+    if not isinstance(stated, Mapping):
+        raise LedgerError(f"a certificate must be a mapping, got {type(stated).__name__}; name certificate.json")
+    schema = stated.get("schema")
+    if schema != SCHEMA:
+        if isinstance(schema, str) and schema.startswith(SCHEMA.partition("/")[0]):
+            made = f"{schema} of dprl {stated.get('version', 'earlier')}"
+            raise LedgerError(f"schema must be {SCHEMA}, got {made}; run it again, or verify it with that version")
+        raise LedgerError(f"schema must be {SCHEMA}, got {schema!r}; name a certificate.json of dprl")
     try:
         found = replace(_recomputed(stated), audit=stated["audit"])
         expected = json.loads(json.dumps(found.to_dict()))
@@ -159,14 +165,26 @@ def compose_certificates(
     releases, groups = _joined(runs, disjoint)
     users = [run.users for run in runs]
     n_users = sum(users) if disjoint else max(users)
-    threats = _threats_of_all(
-        [run.design.threat_model for run in runs], [each["excluded_channels"] for each in certificates]
+    # The threat model of all runs: every channel that one of them covers or leaves open, also beyond its query's.
+    models = [run.design.threat_model for run in runs]
+    left_open = chain(*(each[_OPEN] for each in certificates), *(each.excluded for each in models))
+    threats = replace(
+        models[0],
+        observer="; ".join(dict.fromkeys(each.observer for each in models)),
+        covered=tuple(dict.fromkeys(chain(*(each.covered for each in models)))),
+        excluded=tuple(name for name in dict.fromkeys(left_open) if name not in OPEN_CHANNELS),
+        attained_by="no pair of users that is known" if len(models) > 1 else models[0].attained_by,
     )
-    try:
-        claim = _claimed_together([run.design.claimed for run in runs], disjoint)
-    except ValueError as error:
-        raise LedgerError(f"the claims together must be a guarantee: {error}") from None
-    design: NoiseDesign[Any] = NoiseDesign(runs[0].trust_model, releases, threats, max(1, n_users), 1, groups, **claim)
+    design: NoiseDesign[Any] = NoiseDesign(runs[0].trust_model, releases, threats, max(1, n_users), 1, groups)
+    claims = [run.design.claimed for run in runs if run.design.claimed is not None]
+    if len(claims) == len(runs):
+        total, kind = (max, "largest") if disjoint else (math.fsum, "sum")
+        try:
+            both = replace(claims[0], epsilon=total(c.epsilon for c in claims), delta=total(c.delta for c in claims))
+        except ValueError as error:
+            raise LedgerError(f"the claims together must be a guarantee: {error}") from None
+        source = f"the {kind} of the claims of {len(runs)} certificates"
+        design = replace(design, claimed=both, source=source, calibration=_COMPOSED)
     names = " + ".join(dict.fromkeys(run.algorithm for run in runs))
     parts = [{key: value for key, value in each.items() if key not in NOT_ITS_OWN} for each in certificates]
     composition = {"kind": _KINDS[disjoint], "of": parts}
@@ -177,18 +195,6 @@ def compose_certificates(
     # Basic composition: claims that hold add up to one that holds; the joint curve is rounded up to a grid.
     method = f"{found.method}; at the claimed delta, basic composition of the claims"
     return replace(found, verdict="holds", proved_epsilon=claimed.epsilon, factor=1.0, method=method)
-
-
-def _require_schema(stated: Mapping[str, Any]) -> None:
-    if not isinstance(stated, Mapping):
-        raise LedgerError(f"a certificate must be a mapping, got {type(stated).__name__}; name certificate.json")
-    schema = stated.get("schema")
-    if schema == SCHEMA:
-        return
-    if isinstance(schema, str) and schema.startswith(SCHEMA.partition("/")[0]):
-        made = f"{schema} of dprl {stated.get('version', 'earlier')}"
-        raise LedgerError(f"schema must be {SCHEMA}, got {made}; run it again, or verify it with that version")
-    raise LedgerError(f"schema must be {SCHEMA}, got {schema!r}; name a certificate.json of dprl")
 
 
 def _recomputed(stated: Mapping[str, Any]) -> Certificate:
@@ -313,31 +319,3 @@ def _joined(runs: Sequence[Certificate], disjoint: bool) -> tuple[tuple[Release,
     found = chain(*groups) if disjoint else (tuple(chain(*each)) for each in product(*groups))
     together = tuple(found)
     return tuple(releases), together if len(together) > 1 else ()
-
-
-def _threats_of_all(threats: Sequence[ThreatModel], excluded: Sequence[Sequence[str]]) -> ThreatModel:
-    """Return the threat model of all runs: every channel that one of them covers or leaves open.
-
-    excluded: channels that each certificate states; a run may exclude more than its query does.
-    """
-    first = threats[0]
-    open_channels = chain(*excluded, *(each.excluded for each in threats))
-    return ThreatModel(
-        unit=first.unit,
-        adjacency=first.adjacency,
-        observer="; ".join(dict.fromkeys(each.observer for each in threats)),
-        covered=tuple(dict.fromkeys(chain(*(each.covered for each in threats)))),
-        excluded=tuple(name for name in dict.fromkeys(open_channels) if name not in OPEN_CHANNELS),
-        attained_by="no pair of users that is known" if len(threats) > 1 else first.attained_by,
-    )
-
-
-def _claimed_together(claims: Sequence[Guarantee | None], disjoint: bool) -> dict[str, Any]:
-    """Return the claims' sum, or their maximum, as fields of a design; none if one run has no claim."""
-    known = [claim for claim in claims if claim is not None]
-    if len(known) < len(claims):
-        return {}
-    total = max if disjoint else math.fsum
-    claimed = replace(known[0], epsilon=total(c.epsilon for c in known), delta=total(c.delta for c in known))
-    source = f"the {'largest' if disjoint else 'sum'} of the claims of {len(claims)} certificates"
-    return {"claimed": claimed, "source": source, "calibration": _COMPOSED}
