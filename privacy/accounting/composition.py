@@ -203,7 +203,7 @@ def _of_kind(curves: Sequence[tuple[Any, int]]) -> PrivacyCurve:
                 for of_a, a in each.parts:
                     numbers[a] += n * of_a
             parts = tuple((numbers[a], a) for a in sorted(numbers))
-            return LaplaceLoss(parts, math.fsum(n * each.pure for each, n in curves))
+            return LaplaceLoss(parts, math.fsum(n * each.pure_epsilon for each, n in curves))
         case RoundedGaussianLoss():
             each_kind: list[RoundedGaussianLoss] = [each.repeated(n) for each, n in sorted(curves, key=repr)]
             return reduce(RoundedGaussianLoss.beside, each_kind)

@@ -299,7 +299,7 @@ class LaplaceLoss(PrivacyCurve):
     """Numbers that change by known multiples of the Laplace scale, also in adaptive releases.
 
     *Formal guarantee.* delta is that of n_i independent Laplace losses a_i each, with a relative excess below 1e-3, and
-    zero from `pure` on.
+    zero from `pure_epsilon` on.
 
     >>> two = LaplaceLoss(((2, 0.5),), 1.0)
     >>> two.epsilon(0.0), round(two.delta(0.5), 4)
@@ -307,22 +307,17 @@ class LaplaceLoss(PrivacyCurve):
 
     Args:
         parts: (n_i, a_i), different a_i > 0.
-        pure: the largest total loss, rounded up by the caller.
+        pure_epsilon: the largest total loss, rounded up by the caller.
 
     Papers: Dwork, McSherry, Nissim, Smith 2006; Zhu, Dong, Wang 2022 (adaptive composition).
     """
 
     parts: tuple[tuple[int, float], ...]
-    pure: float
+    pure_epsilon: float
 
     def __post_init__(self) -> None:
         if not self.parts or not all(n >= 1 and 0.0 < a < math.inf for n, a in self.parts):
             raise ValueError(f"parts must be numbers of losses above 0, at least one, got {self.parts}")
-
-    @property
-    def pure_epsilon(self) -> float:
-        """The total loss."""
-        return self.pure
 
     def epsilon(self, delta: float) -> float:
         """Return the epsilon at `delta`, rounded up; the total loss for 0."""
@@ -330,7 +325,7 @@ class LaplaceLoss(PrivacyCurve):
 
     def delta(self, epsilon: float) -> float:
         """Return the delta of the losses."""
-        if epsilon >= self.pure:
+        if epsilon >= self.pure_epsilon:
             return 0.0
         (n, a), *others = self.parts
         if n == 1 and not others:
@@ -376,4 +371,4 @@ def _summed(parts: tuple[tuple[int, float], ...]) -> SummedLosses:
 @lru_cache(maxsize=4096)
 def _epsilon(curve: LaplaceLoss, delta: float) -> float:
     start = 0.5 * sum(n * a for n, a in curve.parts)
-    return least_epsilon(curve.delta, delta * (1.0 - 2.0 * ROUNDING), start, curve.pure)
+    return least_epsilon(curve.delta, delta * (1.0 - 2.0 * ROUNDING), start, curve.pure_epsilon)
