@@ -106,6 +106,9 @@ class Certificate:
         query = design.query
         summary = {} if design.request is None else design.request.settings.summary(design)
         claim = {"source": design.source, "calibration": design.calibration}
+        noisy = [release for release in design.releases if release.mechanism is not None]
+        seeded = any(release.entropy == SEEDED for release in noisy)
+        idealised = any(release.mechanism.arithmetic == IDEALISED for release in noisy if release.mechanism)
         certificate = {
             "schema": SCHEMA,
             "version": __version__,
@@ -134,7 +137,7 @@ class Certificate:
             "attempts": self.attempts,
             "users_asked_again": self.users_asked_again,
             "covered_channels": list(threats.covered),
-            "excluded_channels": [*threats.excluded, *_left_open(design.releases)],
+            "excluded_channels": [*threats.excluded, *([_SEED] if seeded else []), *([_ROUNDING] if idealised else [])],
             "composition": self.details.get("composition"),
             "choice": design.choice,
             "error": summary.get("error"),
@@ -196,14 +199,6 @@ def _epsilon_and_delta(guarantee: Guarantee | None) -> dict[str, float | None]:
     if guarantee is None:
         return {"epsilon": None, "delta": 0.0}
     return {"epsilon": guarantee.epsilon, "delta": guarantee.delta}
-
-
-def _left_open(releases: tuple[Release, ...]) -> list[str]:
-    """Return the channels that the noise of this run leaves open."""
-    noisy = [release for release in releases if release.mechanism is not None]
-    seeded = any(release.entropy == SEEDED for release in noisy)
-    idealised = any(release.mechanism.arithmetic == IDEALISED for release in noisy if release.mechanism)
-    return [*([_SEED] if seeded else []), *([_ROUNDING] if idealised else [])]
 
 
 # ---- in JSON ----

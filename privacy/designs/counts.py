@@ -407,30 +407,20 @@ def noise_summary(epsilon: float, delta: float, query: CountQuery, exact: bool) 
     exact: whether the best noise must be whole-number noise. Errors are standard deviations of one cell of the first
     family: the root mean square over episodes, or the releases of a counter, and the maximum.
     """
-    family, users = query.families.families[0], query.counter.n_items
-    rms, largest = count_error(query)
+    encoding, counter, report = query.encoding, query.counter, query.report
+    family, users = encoding.needed.families[0], counter.n_items
+    summands, (rms, largest) = encoding.summands(family), (0.0, 0.0)
+    if report is not None:
+        one = math.sqrt(encoding.report_variance(report, summands))
+        rms, largest = one * math.sqrt((users + 1) / 2.0), one * math.sqrt(users)
+    elif counter.node is not None:
+        node = math.sqrt(counter.node.variance * summands)
+        rms, largest = (node * each for each in counter.errors())
     error = {"family": family.name, "rms": rms, "max": largest}
-    best = best_of_all(epsilon, delta, query.encoding, users, exact, local=query.report is not None)
-    if query.report is not None:
-        error["threshold"] = detection_threshold(query.report, query.encoding, users)
-    return {
-        "error": error,
-        "best_available": {**best, "ratio": rms / best["rms"] if best["rms"] > 0.0 else 1.0},
-    }
-
-
-def count_error(query: CountQuery) -> tuple[float, float]:
-    """Return (rms over the episodes, maximum) of the standard deviation of one cell of the first family."""
-    encoding, counter = query.encoding, query.counter
-    summands, users = encoding.summands(encoding.needed.families[0]), counter.n_items
-    if query.report is not None:
-        one = math.sqrt(encoding.report_variance(query.report, summands))
-        return one * math.sqrt((users + 1) / 2.0), one * math.sqrt(users)
-    if counter.node is None:
-        return 0.0, 0.0
-    rms, largest = counter.errors()
-    node = math.sqrt(counter.node.variance * summands)
-    return rms * node, largest * node
+    best = best_of_all(epsilon, delta, encoding, users, exact, local=report is not None)
+    if report is not None:
+        error["threshold"] = detection_threshold(report, encoding, users)
+    return {"error": error, "best_available": {**best, "ratio": rms / best["rms"] if best["rms"] > 0.0 else 1.0}}
 
 
 def best_of_all(

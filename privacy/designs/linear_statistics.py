@@ -268,7 +268,9 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
         """Return the query with the least noise on messages; raise ValueError if there is none."""
         release, noisy, share = layout.release(clipped=True), self.treatment == "noisy", self.reward_share
         # All corrections of a user are one vector, and none of them is longer than G.
-        rows, vector = layout.n_agents * layout.horizon, None
+        rows = layout.n_agents * layout.horizon
+        law: GramGaussian | GramLaplace
+        vector: ClippedGaussian | ClippedLaplace | None = None
         if self.mechanism == GramGaussian.name:
             # Both parts have one mu^2.
             mu = gaussian_mu(self.epsilon, self.delta)
@@ -277,21 +279,16 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
                 scale = diameter / (mu * math.sqrt(share)) * (1.0 + ROUNDING)
                 vector = ClippedGaussian.with_scale(scale, layout.n_corrections, diameter)
                 mu *= math.sqrt(1.0 - share)
-            return self._with_noise(layout, GramGaussian.from_gdp(mu, release, self.stage_scales), vector)
-        epsilon, laplace = self.epsilon, None
-        if noisy:
-            # Both parts share epsilon.
-            part, diameter = epsilon * share, 2.0 * self.reward_clip * rows
-            laplace = ClippedLaplace.calibrated(part, 0.0, layout.n_corrections, diameter)
-            # Rounded down by more than the sum of both parts' rounding errors.
-            epsilon = (epsilon - part) * (1.0 - ROUNDING)
-        return self._with_noise(
-            layout, GramLaplace.calibrated(epsilon, self.delta, release, self.stage_scales), laplace
-        )
-
-    def _with_noise(
-        self, layout: StatisticsLayout, law: GramGaussian | GramLaplace, vector: ClippedGaussian | ClippedLaplace | None
-    ) -> StatisticsQuery:
+            law = GramGaussian.from_gdp(mu, release, self.stage_scales)
+        else:
+            epsilon = self.epsilon
+            if noisy:
+                # Both parts share epsilon.
+                part, diameter = epsilon * share, 2.0 * self.reward_clip * rows
+                vector = ClippedLaplace.calibrated(part, 0.0, layout.n_corrections, diameter)
+                # Rounded down by more than the sum of both parts' rounding errors.
+                epsilon = (epsilon - part) * (1.0 - ROUNDING)
+            law = GramLaplace.calibrated(epsilon, self.delta, release, self.stage_scales)
         ratio = self._noise_ratio(law.scales, layout)
         return StatisticsQuery(layout, law, self.treatment, vector, self.reward_clip, ratio)
 

@@ -31,19 +31,12 @@ def _code_for(key: np.ndarray) -> int:
     return SPLITMIX64 if key.dtype == np.uint64 else CHACHA20
 
 
-def _seeded_code(key: np.ndarray) -> int:  # noqa: ARG001 - as `_code_for`
-    return SPLITMIX64
-
-
-def _secret_code(key: np.ndarray) -> int:  # noqa: ARG001 - as `_code_for`
-    return CHACHA20
-
-
 if not JIT_DISABLED:
 
     @overload(_code_for, jit_options=cast("Any", OPTIONS), strict=False)
     def _code_of_type(key: Any) -> Any:  # noqa: ANN401 - a type of Numba's
-        return _seeded_code if key.dtype == types.uint64 else _secret_code
+        code = SPLITMIX64 if key.dtype == types.uint64 else CHACHA20
+        return lambda key: code  # noqa: ARG005 - as `_code_for`
 
 
 @no_alloc_kernel
