@@ -23,7 +23,7 @@ class Collector:
 
     Args:
         aggregator: receives the replies.
-        workers: plays the batches; `Workers` of `on_rllib/workers.py`, or a simulation with its methods.
+        workers: plays the batches; `_Workers` of `on_rllib/algorithm.py`, or a simulation with its methods.
         lease: returns k charged submissions of as many as will be needed.
         agents_per_call: most agents per batch. losses: most batches lost in a row. patience: most seconds without a
             reply.

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from ray.exceptions import RayTaskError
 
-from dprl.algorithms.pgc.on_rllib import workers
-from dprl.algorithms.pgc.on_rllib.workers import Workers
+from dprl.algorithms.pgc.on_rllib import algorithm
+from dprl.algorithms.pgc.on_rllib.algorithm import _Workers
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC
 
 
@@ -62,13 +62,13 @@ class Runners:
     perf_counter = monotonic
 
 
-def started(monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -> tuple[Runners, Workers]:
+def started(monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -> tuple[Runners, _Workers]:
     runners = Runners(error)
-    monkeypatch.setattr(workers, "ray", runners)
-    monkeypatch.setattr(workers, "time", runners)
+    monkeypatch.setattr(algorithm, "ray", runners)
+    monkeypatch.setattr(algorithm, "time", runners)
     group: Any = runners
     book: Any = SimpleNamespace(client_spec=lambda: None)
-    return runners, Workers(group, book, 2, 10.0)
+    return runners, _Workers(group, book, 2, 10.0)
 
 
 def batch(*slots: int) -> Any:
