@@ -253,10 +253,7 @@ def request_in_json(design: NoiseDesign[Any]) -> dict[str, Any] | None:
 
 
 def _parameters(owner: object) -> dict[str, Any]:
-    """Return the parameters of a dataclass object by field; those of a part `x` as 'x.field'.
-
-    If the field admits several classes, `x` has the part's name. Texts equal to their default are left out.
-    """
+    """Return a dataclass's fields, those of a part `x` as 'x.field' and its name as 'x', without default texts."""
     found: dict[str, Any] = {}
     defaults = {entry.name: entry.default for entry in fields(owner)} if is_dataclass(owner) else {}
     for name, hint in field_types(type(owner)).items():  # type: ignore[arg-type]  # classes are hashable
@@ -279,10 +276,7 @@ def _parameters(owner: object) -> dict[str, Any]:
 
 
 def several_episodes(design: NoiseDesign[Any], attempts: int) -> dict[str, Any] | None:
-    """Return epsilon for each number of EPISODES_PER_USER, JSON-ready; None without noise.
-
-    A bound for one relation of neighbours says nothing about another.
-    """
+    """Return epsilon for each number of EPISODES_PER_USER, JSON-ready; None without noise."""
     if not any(NOISY_SIDES[design.model]) or design.claimed is None:
         return None
     times = design.submissions * attempts

@@ -299,11 +299,8 @@ def _refuted_by_audit(stated: Mapping[str, Any], found: Certificate) -> Iterator
 
 
 def _joined(runs: Sequence[Certificate], disjoint: bool) -> tuple[tuple[Release, ...], tuple[tuple[int, ...], ...]]:
-    """Return the releases of all runs, and the groups in which one user takes part.
-
-    The worst neighbours of two runs may differ, so a bound on several is not known to be attained.
-    """
-    one = len(runs) == 1
+    """Return the releases of all runs, and the groups in which one user takes part."""
+    one = len(runs) == 1  # the worst neighbours of two runs may differ, so their bound need not be attained
     releases: list[Release] = []
     groups: list[list[tuple[int, ...]]] = []
     for run in runs:

@@ -72,10 +72,6 @@ class Unbounded(PrivacyCurve):
         return 1.0
 
 
-# Responses: pure and approximate guarantees, discrete Laplace noise, one-hot reports. Discrete Laplace noise on a count
-# that changes by 1 has a loss of +-1/b only, so it *is* randomized response with epsilon_0 = 1/b.
-
-
 @dataclass(frozen=True)
 class RandomizedResponses(PrivacyCurve):
     """n releases, each of them (epsilon_0, lost)-DP, with a total loss of at most `cap`, n * epsilon_0 if left out.
@@ -83,10 +79,10 @@ class RandomizedResponses(PrivacyCurve):
     One release is dominated by this: all is revealed with probability `lost`; otherwise, with probability
     `informative`, a bit is told truthfully with probability e^epsilon_0 / (1 + e^epsilon_0); else nothing is told.
 
-    *Formal guarantee.* Exact for n integers that change by 1 each under discrete Laplace(1/epsilon_0) noise, for n
-    binary randomized responses, and, with their `informative`, for n one-hot reports: only the two cells that differ
-    carry information, and their bits differ with probability `informative`, the same for all cells. It is an upper
-    bound for any n adaptive (epsilon_0, lost)-DP releases (Lemma D for the cap).
+    *Formal guarantee.* Exact for n integers that change by 1 each under discrete Laplace(1/epsilon_0) noise, whose loss
+    is +-epsilon_0 only, for n binary randomized responses, and, with their `informative`, for n one-hot reports: only
+    the two cells that differ carry information, and their bits differ with probability `informative`, the same for all
+    cells. It is an upper bound for any n adaptive (epsilon_0, lost)-DP releases (Lemma D for the cap).
 
     >>> loss = RandomizedResponses(1, 1.0)
     >>> loss.epsilon(0.0), round(loss.epsilon(0.01), 3), round(loss.delta(0.5), 3)
@@ -175,13 +171,7 @@ def response_losses(n: int, epsilon_0: float, informative: float = 1.0) -> tuple
 
 
 def composed_delta(epsilon: float, n: int, epsilon_0: float, informative: float = 1.0) -> float:
-    """Return delta(epsilon) of n randomized responses with epsilon_0 each.
-
-    *Formal guarantee.* Exact for n cells with discrete Laplace(1/epsilon_0) noise, each changed by one; an upper bound
-    for any n-fold adaptive composition of epsilon_0-DP releases.
-
-    Paper: Kairouz, Oh, Viswanath 2015, Theorem 3.3.
-    """
+    """Return delta(epsilon) of n randomized responses with epsilon_0 each, see `RandomizedResponses`."""
     losses, mass = response_losses(n, epsilon_0, informative)
     gap = losses - epsilon
     positive = gap > 0.0
@@ -204,8 +194,6 @@ def largest_loss(epsilon: float, delta: float, n: int) -> float:
 
     *Formal guarantee.* For delta = 0, n epsilon_0 <= epsilon as rational numbers. For delta > 0, the
     randomized-response curve, exact for n randomized responses, meets (epsilon, delta).
-
-    Paper: Kairouz, Oh, Viswanath 2015, Theorem 3.3.
     """
     least = -quotient_up(-epsilon, n)
     if delta <= 0.0:
@@ -348,10 +336,7 @@ def zcdp_delta(epsilon: float, rho: float) -> float:
 
 
 def zcdp_rho(epsilon: float, delta: float) -> float:
-    """Return the largest rho with zcdp_delta(epsilon, rho) <= delta, rounded down.
-
-    Paper: Canonne, Kamath, Steinke 2020, Proposition 12.
-    """
+    """Return the largest rho with zcdp_delta(epsilon, rho) <= delta, rounded down."""
     if not 0.0 < delta < 1.0:
         raise ValueError(f"delta must be above 0 and below 1 where noise is calibrated by zCDP, got {delta}")
     if not 0.0 <= epsilon < math.inf:
@@ -364,12 +349,8 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
 def bounded_support_curve(outside: float, ratio: float) -> PrivacyCurve:
     """Return the curve of a release with mass `outside` off the common support and log-ratios up to `ratio` on it.
 
-    *Formal guarantee.* (ratio, outside)-DP: for every epsilon >= ratio, delta is `outside`, and no epsilon is finite at
-    a smaller delta. Without a common support there is no guarantee.
-
-    Args:
-        outside: a mass in [0, 1].
-        ratio: >= 0; 0 for uniform noise.
+    *Formal guarantee.* (ratio, outside)-DP, and no epsilon is finite at a smaller delta. Without a common support there
+    is no guarantee.
     """
     return Unbounded() if outside >= 1.0 else RandomizedResponses(1, ratio, lost=outside)
 
@@ -387,7 +368,6 @@ def worst_outside(sensitivity: Sensitivity, log_common: Callable[[float], float]
     concentrated vector majorises every other one.
 
     Args:
-        sensitivity: l1, linf and cells of the shift.
         log_common: returns, for v >= 0, ln of the mass of one number's noise on the common support, -inf for none.
     """
     return -math.expm1(sum(number * log_common(change) for number, change in sensitivity.worst_shift))

@@ -524,10 +524,7 @@ def _log_row_moments(cell: UnaryCell, argument: float) -> tuple[float, float]:
 
 
 def _worst_log_error(low: float, high: float, step: float) -> float:
-    """Return the largest log E e^(step (B - P)) of a bit B that is 1 with a probability P between low and high.
-
-    It is concave in P, with the maximum at 1 / step - 1 / (e^step - 1).
-    """
+    """Return the largest log E e^(step (B - P)) of a bit B of probability P in [low, high]: concave in P."""
     if abs(step) < _SMALL_STEP:
         best = 0.5 - step / 12.0
     else:

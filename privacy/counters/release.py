@@ -50,10 +50,7 @@ def release_prefix(released: Float64Array, totals: Float64Array, state: CounterS
 
 @kernel
 def last_step(prefix: int, base: int) -> tuple[int, int, int]:
-    """Return (parent, level, digit) of a prefix >= 1: its lowest non-zero digit, one step towards zero.
-
-    Digits are balanced, except for base 2.
-    """
+    """Return (parent, level, digit) of a prefix >= 1: its lowest non-zero digit, one step towards zero."""
     power, level, rest = 1, 0, prefix
     if base == 2:
         while rest & 1 == 0:
@@ -85,10 +82,7 @@ def _row_of(prefix: int, base: int) -> int:
 
 @no_alloc_kernel
 def _release_tree(released: Float64Array, totals: Float64Array, state: CounterState, item: int) -> None:
-    """Noise of a prefix = noise of its parent +- one fresh node; ancestors that are not stored are drawn first.
-
-    With base 2 the parent is item - lowbit(item) (the Fenwick recursion). With balanced digits it may be larger.
-    """
+    """Noise of a prefix = noise of its parent +- one fresh node; ancestors that are not stored are drawn first."""
     base, held, rows = state.base, state.held, state.rows
     missing, ancestor = 0, item
     while held[_row_of(ancestor, base)] != ancestor:

@@ -101,10 +101,7 @@ def calibrated_of(
     n_cells: int,
     counters: tuple[str, ...] = tuple(COUNTERS),
 ) -> tuple[AnyCounter, str]:
-    """Return the counter of that name with the least noise of class `mechanism`, or the best of `counters` for 'auto'.
-
-    It comes with the reason if there was a choice. Raises ValueError if none can give the guarantee.
-    """
+    """Return the calibrated counter of that name, or for 'auto' the best of `counters`, with the reason of a choice."""
     if name == "auto":
         counter, _, reason = choose(counters, (mechanism,), epsilon, delta, row, n_items, n_cells)
         return counter, reason

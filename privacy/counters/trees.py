@@ -86,10 +86,7 @@ class BinaryTree(_Tree):
         return int(self.n_items).bit_length()
 
     def sensitivity(self, row: Sensitivity) -> Sensitivity:
-        """Return one copy of `row` for every level.
-
-        No output before the user's row depends on the nodes' noise, so each copy has independent noise.
-        """
+        """Return one copy of `row` for every level: no output before that row depends on its nodes' noise."""
         return row.repeated(self.levels)
 
     def explain(self) -> str:

@@ -290,10 +290,7 @@ def additive_laws(name: str, delta: float, exact: bool) -> list[type[Mechanism]]
 def least_report(
     mechanism: str, epsilon: float, delta: float, encoding: CountEncoding, n_users: int, exact: bool
 ) -> tuple[Report, str]:
-    """Return the randomizer of reports that a name stands for, with the reason if it was chosen.
-
-    'auto' stands for the one with the smallest `detection_threshold`. Raises ValueError if none can meet the guarantee.
-    """
+    """Return the report that a name stands for; for 'auto' that of least `detection_threshold`, with the reason."""
     if mechanism != AUTO:
         return _report(mechanism, epsilon, delta, encoding, exact), ""
     (visits, best), *others = ranked_reports(epsilon, delta, encoding, n_users, exact)
@@ -305,10 +302,7 @@ def least_report(
 def ranked_reports(
     epsilon: float, delta: float, encoding: CountEncoding, n_users: int, exact: bool
 ) -> list[tuple[float, Report]]:
-    """Return the reports that can meet the guarantee with their thresholds, best first.
-
-    Raises ValueError if none can.
-    """
+    """Return the reports that can meet the guarantee with their thresholds, best first; ValueError if none can."""
     names = [law.name for law in additive_laws(AUTO, delta, exact)]
     if _one_hot(encoding):
         names += [SAMPLED_PREFIX + name for name in ENCODINGS]
@@ -402,10 +396,10 @@ PAPERS_WITH_ERRORS = ("[CZ22]",)
 
 @lru_cache(maxsize=64)  # every seed of a cell asks for the same ones
 def noise_summary(epsilon: float, delta: float, query: CountQuery, exact: bool) -> dict[str, Any]:
-    """Return 'error' and 'best_available' for a certificate. The result is shared, so callers must not change it.
+    """Return 'error' and 'best_available' for a certificate; callers share the result and must not change it.
 
-    exact: whether the best noise must be whole-number noise. Errors are standard deviations of one cell of the first
-    family: the root mean square over episodes, or the releases of a counter, and the maximum.
+    Errors are standard deviations of one cell of the first family: the root mean square over episodes, or the releases
+    of a counter, and the maximum. exact: whether the best noise must be whole-number noise.
     """
     encoding, counter, report = query.encoding, query.counter, query.report
     family, users = encoding.needed.families[0], counter.n_items

@@ -329,10 +329,7 @@ def _least_noise(
     loss: float,
     law_of: Callable[[float], VectorMechanism],
 ) -> VectorMechanism:
-    """Return the law with the largest loss that meets (epsilon, delta > 0), or `law`, of loss `loss`, if none gains.
-
-    A law whose losses are rarely the largest leaves room for less noise.
-    """
+    """Return the law with the largest loss that meets (epsilon, delta > 0), or `law`, of loss `loss`, if none gains."""
     inner_epsilon, inner_delta = inside(epsilon, delta)
 
     def delta_of(other: float) -> float:
@@ -380,9 +377,7 @@ def _bits(each: Callable[[int], float], dimension: int) -> int:
 def counted_gradients(
     counter: str, epsilon: float, delta: float, dimension: int, clip: float, rounds: int, exact: bool
 ) -> tuple[ClippedGaussian, AnyCounter, str]:
-    """Return the law and the counter with the least noise for which all `rounds` releases meet the guarantee, and why.
-
-    counter: a name of COUNTERS, or 'auto' for the one with the smallest error of running sums.
+    """Return the law and the counter, by name or 'auto', with the least noise for `rounds` releases, and why.
 
     Raises ValueError if there is none, or no whole-number noise for it with exact arithmetic.
     """

@@ -236,10 +236,7 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
         return f"{', '.join(chosen)}; {reason}" if chosen else ""
 
     def _central(self, layout: StatisticsLayout, n_items: int) -> tuple[StatisticsQuery, str]:
-        """Return the query with the server's counter of least noise, with the reason if it was chosen.
-
-        Raises ValueError if no counter of that name can meet the guarantee.
-        """
+        """Return the query with the server's counter of least noise, with the reason if it was chosen."""
         release = layout.release(clipped=True)
         node: type[Gaussian] | type[Laplace] = Gaussian if self.mechanism == GramGaussian.name else Laplace
         # A stage without user data has no noise, and its scale is never used.

@@ -68,10 +68,7 @@ class Mechanism(ABC):
         """Return the privacy curve of noise of this scale."""
 
     def explain(self, sensitivity: Sensitivity) -> str:
-        """Return the one line that explains the scale: its formula with the numbers, and the reason.
-
-        It is that of Gaussian noise for the L2 norm, of Laplace noise for the L1 norm; other laws have their own.
-        """
+        """Return the one line that explains the scale: its formula with the numbers, and the reason."""
         l1, l2, scale, changes = sensitivity.l1, sensitivity.l2, self.scale, sensitivity.changes
         if self.norm == "l2":
             formula = f"sigma = l2 / mu = {l2:.6g} / {l2 / scale:.6g} = {scale:.6g}"

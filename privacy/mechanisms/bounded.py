@@ -47,11 +47,9 @@ class Uniform(Mechanism):
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Uniform:  # noqa: ARG003
-        """Return uniform noise that is (0, delta)-DP at `sensitivity`, for any epsilon: bound l1 / (2 delta).
+        """Return uniform noise that is (0, delta)-DP for any epsilon: bound l1 / (2 delta), 50,000 l1 at delta = 1e-5.
 
-        It is not usable: at delta = 1e-5 the noise is 50,000 times the sensitivity. The bound grows with 1/delta, not
-        with sqrt(log 1/delta), and is at most a factor 1 + delta above the least one for delta <= 1/2. Raises
-        ValueError for delta = 0.
+        It is at most a factor 1 + delta above the least one for delta <= 1/2. Raises ValueError for delta = 0.
         """
         if delta <= 0.0:
             raise ValueError(f"delta must be above 0 for uniform noise, got {delta}; use laplace for delta = 0")
@@ -164,11 +162,7 @@ class BoundedLaplace(Mechanism):
         return 2.0 * self.scale**2 * float(scipy.special.gammainc(3.0, r)) / -math.expm1(-r)
 
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
-        """Return the curve of scale and bound.
-
-        If the most concentrated shift obeys every norm of `sensitivity`, some neighbours attain `outside` at every
-        epsilon >= l1 / scale; below that epsilon the curve is an upper bound.
-        """
+        """Return the curve of scale and bound; an upper bound below l1 / scale, or if the worst shift exceeds l2."""
         s, outside = sensitivity, worst_outside(sensitivity, self._log_common)
         return bounded_support_curve(outside, min(s.l1, s.cells * s.linf) / self.scale)
 

@@ -80,10 +80,7 @@ class DiscreteGaussian(Mechanism):
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> DiscreteGaussian:
-        """Return the least noise that `curve` proves to be (epsilon, delta)-DP at `sensitivity`.
-
-        Raises ValueError for delta = 0, because no Gaussian noise has a pure guarantee.
-        """
+        """Return the least noise that `curve` proves to be (epsilon, delta)-DP; raise ValueError for delta = 0."""
         if delta <= 0.0:
             raise ValueError(
                 f"delta must be above 0 for discrete Gaussian noise, got {delta}; set one, or use discrete Laplace "
@@ -105,10 +102,7 @@ class DiscreteGaussian(Mechanism):
         return float(np.sum(z**2 * weights) / np.sum(weights))
 
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
-        """Return the losses of integers that change by 1 each, else those of a change of norm l2 in any direction.
-
-        The numbers must be integers; a bound on their change need not be.
-        """
+        """Return the losses of integers that change by 1 each, else those of a change of norm l2 in any direction."""
         if sensitivity.integer:
             return DiscreteGaussianLoss(sensitivity.cells, self.scale)
         return _of_norm(self.scale, sensitivity)
@@ -152,10 +146,7 @@ class DiscreteGaussian(Mechanism):
         return lattice_sum_bound(n_items, failure, self.variance, self.log_transform, self.scale)
 
     def log_moment(self, argument: float) -> float:
-        """Return (argument scale)^2 / 2, an upper bound of ln E e^(argument Z), also for w Z with any w.
-
-        Paper: Canonne, Kamath, Steinke 2020, Corollary 17.
-        """
+        """Return (argument scale)^2 / 2, an upper bound also for w Z; Canonne, Kamath, Steinke 2020, Corollary 17."""
         return 0.5 * (argument * self.scale) ** 2
 
 
@@ -176,10 +167,7 @@ def _of_norm(scale: float, sensitivity: Sensitivity) -> ChosenCurve:
 
 @lru_cache(maxsize=8)
 def discrete_gaussian_table(scale: float) -> UInt64Array:
-    """Return the table of `fill_discrete_gaussian` for `scale`, uint64[n]; layout above.
-
-    It takes 0.02 s and 0.8 MB at scale 1000, about 1 s and 28 MB at 2^15.
-    """
+    """Return the table of `fill_discrete_gaussian`, uint64[n]; layout above. At scale 2^15 it takes 1 s and 28 MB."""
     # Weights exp(-j^2 / (2 scale^2)) come from their ratios, the ratios from their common ratio exp(-1 / scale^2).
     precision = _BOUNDARY_BITS + _GUARD_BITS
     inverse = 1 / Fraction(scale) ** 2

@@ -50,7 +50,7 @@ _TOP_OF_LANES = np.uint64(0x8000800080008000)
 _ONE_IN_LANES = np.uint64(0x0001000100010001)
 # Bits of a draw during its assembly: coins from bit 0 on (not zero, G >= 2^k, digits), then these.
 _NONZERO, _OVERFLOW, _FIXED_COINS = np.uint64(1), np.uint64(2), 2
-_TIE, _SIGN, _COINS = np.uint64(1 << 63), np.uint64(1 << 62), np.uint64((1 << 62) - 1)
+_TIE, _COINS = np.uint64(1 << 63), np.uint64((1 << 62) - 1)
 # The table: words per draw, coins, limbs per coin, largest G div 2^k; thresholds of a block; limbs of every coin after
 # its first 15 bits; limbs of the coin G >= 2^k from its first bit on.
 _HEADER, _BLOCK = 4, 256
@@ -102,10 +102,7 @@ class DiscreteLaplace(Mechanism):
         return 2.0 * math.exp(-1.0 / self.scale) / math.expm1(-1.0 / self.scale) ** 2
 
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
-        """Return its curve: exact for integers that change by 1 each, else an upper bound with exact pure epsilon.
-
-        The numbers must be integers; a bound on their change need not be.
-        """
+        """Return its curve: exact for integers that change by 1 each, else an upper bound with exact pure epsilon."""
         return _curve(self.scale, sensitivity)
 
     def sampler_table(self) -> UInt64Array:
@@ -208,7 +205,7 @@ def discrete_laplace_table(scale: float) -> UInt64Array:
 
 @kernel
 def _flip(words: np.ndarray, thresholds: np.ndarray) -> None:
-    """Replace each word by its four coins (bits 0..3), its lane 0's spare bit (_SIGN) and whether one tied (_TIE)."""
+    """Replace each word by its four coins (bits 0..3), the sign of lane 0 (bit 62), and whether one tied (_TIE)."""
     for i in range(words.shape[0]):
         # No lane borrows from the next, because the first operand's top bits are set and the other's are not.
         gap = (words[i] | _TOP_OF_LANES) - thresholds[i]

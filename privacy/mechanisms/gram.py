@@ -260,10 +260,7 @@ class Gram(ABC):
 
     @property
     def mass_outside(self) -> float:
-        """Upper bound on the probability that an episode's messages identify one of the worst two neighbours.
-
-        For laws of bounded support: the mass outside the common support, message by message.
-        """
+        """For bounded support: upper bound on the mass outside that of two neighbours, message by message."""
         inside = 0.0
         for stage, bound in enumerate(self.release.bounds, 1):
             if bound > 0:
@@ -297,7 +294,7 @@ def _check_request(epsilon: float, release: GramRelease) -> None:
 
 
 def shape_of(release: GramRelease, stage_scales: bool) -> tuple[float, ...]:
-    """Return relative noise scales of the stages: m_h^2, or 1 at every stage."""
+    """Return relative noise scales of the stages: m_h^2 (equal losses) or, without `stage_scales`, the same at all."""
     return tuple(m**2 if stage_scales else 1.0 for m in release.bounds)
 
 
@@ -314,8 +311,6 @@ class GramGaussian(Gram):
     the cosine -1/2 and V = m; [TH23]'s features attain it for D >= 4.
 
     Args:
-        release: the messages of an episode.
-        scales: sigma_h of each stage, in units of phi^2; 0 only if the bound is 0.
         isotropic: whether off-diagonal entries have the scale divided by sqrt(2).
 
     Paper: Balle, Wang 2018, Theorem 8; Peikert 2010, Theorem 3.1; the statistics are those of [TH23] Algorithm 1.
@@ -328,10 +323,7 @@ class GramGaussian(Gram):
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, release: GramRelease, stage_scales: bool = True) -> GramGaussian:
-        """Return the least isotropic noise that makes an episode's messages (epsilon, delta)-LDP.
-
-        With `stage_scales`, sigma_h is proportional to m_h^2 (equal losses), otherwise it is the same at all stages.
-        """
+        """Return the least isotropic noise that makes an episode's messages (epsilon, delta)-LDP, see `shape_of`."""
         if not 0.0 < delta < 1.0:
             raise ValueError(f"delta must lie in (0, 1) for Gaussian noise, got {delta}; use gram_laplace for 0")
         _check_request(epsilon, release)
@@ -388,10 +380,7 @@ class GramLaplace(Gram):
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, release: GramRelease, stage_scales: bool = True) -> GramLaplace:
-        """Return the least noise that is (epsilon, delta)-LDP by the pure bound or, for delta > 0, by the zCDP bound.
-
-        With `stage_scales`, b_h is proportional to m_h^2 (equal losses), otherwise it is the same at all stages.
-        """
+        """Return the least noise that is (epsilon, delta)-LDP by the pure or, for delta > 0, the zCDP bound."""
         _check_request(epsilon, release)
         shape = shape_of(release, stage_scales)
         unit = cls(release, shape)
@@ -411,7 +400,6 @@ class GramLaplace(Gram):
         return self._explained(formula, "c m_h^2 in L1")
 
     def _clipped_curve(self) -> PrivacyCurve:
-        """Return the least of the L1 bound and of the L2 bound."""
         return ChosenCurve((RandomizedResponses(1, self.l1_loss), ZCDP(self.rho)))
 
 
@@ -447,9 +435,7 @@ class GramBoundedLaplace(Gram):
     message), in real arithmetic; an upper bound. No finite bound has a pure epsilon.
 
     Args:
-        release: the messages of an episode.
-        scales: b_h of each stage, in units of phi^2; 0 only if the bound m_h is 0.
-        limits: B_h of each stage, in the same units: the same multiple of b_h at all stages.
+        limits: B_h of each stage, in units of phi^2: the same multiple of b_h, `scales`, at all stages.
 
     Paper: [TH23] sec. 6.2; Geng, Ding, Guo, Kumar 2020, Theorem 1.
     """
@@ -516,10 +502,7 @@ def printed_uniform_bound(horizon: int, delta: float) -> float:
 
 @no_alloc_kernel
 def clip_features(out: Float64Array, phi: Float64Array, bound: float, clips: bool) -> None:
-    """Fill `out` float64[D] with phi, shrunk to the norm `bound` if it `clips`; non-finite numbers count as 0.
-
-    A bound of 0 gives zeros.
-    """
+    """Fill `out` float64[D] with phi, shrunk to the norm `bound` if it `clips`; non-finite numbers count as 0."""
     total = 0.0
     for i in range(out.shape[0]):
         x = phi[i] if bound > 0.0 and abs(phi[i]) < math.inf else 0.0
@@ -565,10 +548,7 @@ def finish_gram(numbers: Float64Array, feature: Float64Array, target: float, end
 
 @no_alloc_kernel
 def add_gram(matrix: Float64Array, vector: Float64Array, numbers: Float64Array) -> None:
-    """Add a message float64[D (D + 3) / 2] to the upper triangle of `matrix` float64[D, D] and to `vector` float64[D].
-
-    Post-processing.
-    """
+    """Add a message float64[D (D + 3) / 2] to the upper triangle of matrix float64[D, D] and to vector float64[D]."""
     d = vector.shape[0]
     place = 2 * d
     for i in range(d):

@@ -74,10 +74,7 @@ class PrivUnit(VectorMechanism):
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, dimension: int) -> PrivUnit:  # noqa: ARG003
-        """Return the (p, gamma) of least noise with a certified loss of at most `epsilon`; `delta` is not used.
-
-        *Formal guarantee.* See the class: the returned object's `epsilon` is at most the requested one.
-        """
+        """Return the (p, gamma) of least noise with a certified loss of at most `epsilon`; `delta` is not used."""
         _check_dimension(dimension)
         if not (math.isfinite(epsilon) and epsilon > 1e-6):
             raise ValueError(f"epsilon must be finite and above 1e-6, got {epsilon}; choose one in that range")

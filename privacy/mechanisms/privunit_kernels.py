@@ -40,10 +40,7 @@ def _exponential(word: np.uint64, low: np.uint64) -> float:
 
 @kernel
 def fill_normals(out: np.ndarray, words: np.ndarray) -> None:
-    """Fill `out` float64[d] with independent standard normals, by Box and Muller's method.
-
-    words: uint64[3 * ceil(d/2)], random bits.
-    """
+    """Fill `out` float64[d] with independent standard normals by Box and Muller's method, from uint64[3 ceil(d/2)]."""
     d = out.shape[0]
     m = (d + 1) // 2
     high, low, angles = words[:m], words[m : 2 * m], words[2 * m : 3 * m]

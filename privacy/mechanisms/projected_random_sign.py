@@ -68,10 +68,7 @@ class ProjectedRandomSign(VectorMechanism):
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, dimension: int, clip: float) -> ProjectedRandomSign:  # noqa: ARG003
-        """Return the paper's choice d_hat = max(1, min(d, floor(epsilon / 2.5))), with epsilon / d_hat per bit.
-
-        `delta` is not used, because there are too few bits to gain from it.
-        """
+        """Return the paper's choice d_hat = max(1, min(d, floor(epsilon / 2.5))), with epsilon / d_hat per bit."""
         if not (math.isfinite(epsilon) and epsilon > 0):
             raise ValueError(f"epsilon must be finite and above 0, got {epsilon}; nothing else is a guarantee")
         projections = max(1, min(dimension, math.floor(epsilon / EPSILON_PER_PROJECTION)))

@@ -125,9 +125,7 @@ def choose_step(key: np.ndarray, number: np.uint64, steps: int) -> int:
 
 @kernel
 def scaled(word: np.uint64, n: int) -> int:
-    """Return the high word of word * n, 1 <= n < 2^32: of a uniform word, each of 0, ..., n-1 has the probability
-    floor(2^64 / n) / 2^64 at least.
-    """
+    """Return the high word of word * n, 1 <= n < 2^32: 0, ..., n-1, each of probability >= floor(2^64 / n) / 2^64."""
     count = np.uint64(n)
     low = (word & _LOW_HALF) * count >> _HALF_WORD
     return int(np.int64(((word >> _HALF_WORD) * count + low) >> _HALF_WORD))
@@ -135,11 +133,7 @@ def scaled(word: np.uint64, n: int) -> int:
 
 @dataclass(frozen=True)
 class OneHotEncoding(ABC):
-    """Base of all encodings: bit i of the report is 1 with probability p if i is the hot cell, else q.
-
-    Args:
-        epsilon: of one encoding, above 0 and at most 100.
-    """
+    """Base of all encodings, of epsilon in (0, 100]: bit i is 1 with probability p if i is the hot cell, else q."""
 
     epsilon: float
     name: ClassVar[str]
@@ -195,10 +189,7 @@ class OneHotEncoding(ABC):
         return noise_of(self.law, 1.0, 0.0, key, self.table())
 
     def sum_of_bits(self, ones: Int64Array, users: Int64Array, generator: np.random.Generator) -> Int64Array:
-        """Draw the sums int64[rows, width] of the bits in the reports of users[i] users of row i.
-
-        ones int64[rows, width]: the number of them with this hot cell.
-        """
+        """Draw sums int64[rows, width] of the bits of users[i] users of row i, ones[i, j] of them with hot cell j."""
         bits = generator.binomial(ones, self.hot_probability)
         return np.asarray(bits + generator.binomial(users[:, None] - ones, self.cold_probability))
 

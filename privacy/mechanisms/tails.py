@@ -118,10 +118,7 @@ def laplace_sum_tail(x: float, m: int) -> float:
 def lattice_sum_bound(
     n: int, failure: float, variance: float, log_transform: LogTransform, scale: float, limit: float = math.inf
 ) -> float:
-    """Return E with P(some running sum of 1..n draws exceeds E) <= failure, by Levy's inequality.
-
-    variance: of a draw; the others as for `lattice_sum_tail`.
-    """
+    """Return E with P(some running sum of 1..n draws exceeds E) <= failure, by Levy's inequality."""
 
     def fails(largest: int) -> bool:
         return 4.0 * lattice_sum_tail(largest + 1, n, log_transform, scale, limit) > failure

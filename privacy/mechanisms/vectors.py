@@ -193,10 +193,7 @@ class VectorMechanism(ABC):
     def _for_kernels(
         self, kind: int, clip: float, noise: Noise, sizes: tuple[int, int], draws: int | None = None
     ) -> VectorNoise:
-        """Return the kernels' form with a workspace of `sizes` numbers and words: no ball, no grid, a factor of 1.
-
-        draws: of one submission; one per coordinate if not given.
-        """
+        """Return the kernels' form, no ball or grid, a factor of 1. sizes: of the workspace; draws: per submission."""
         draws = self.dimension if draws is None else draws
         numbers, words = np.zeros(sizes[0]), np.zeros(sizes[1], dtype=np.uint64)
         return VectorNoise(
@@ -255,7 +252,7 @@ def check_ball(dimension: int, clip: float) -> None:
 
 @dataclass(frozen=True)
 class _Clipped(VectorMechanism):
-    """Base of the two clipped additive mechanisms below.
+    """A vector shrunk into a ball, with additive noise.
 
     Args:
         dimension: d, of the vector.

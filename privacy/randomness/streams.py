@@ -149,10 +149,7 @@ os.register_at_fork(after_in_child=_forget_secret_keys)
 
 
 def derived_key(key: npt.NDArray[Any], purpose: str) -> npt.NDArray[Any]:
-    """Return a key uint64[5] of the same generator that is a cryptographic hash of `key` uint64[5] and a purpose.
-
-    It does not reveal `key`, so its draws may be public.
-    """
+    """Return a key of the same generator, a cryptographic hash of `key` and a purpose: its draws may be public."""
     return _hashed(int(key[0]), f"{purpose}|".encode() + key.tobytes())
 
 
