@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, fields, is_dataclass
+from fractions import Fraction
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -138,6 +139,16 @@ class Sensitivity:
         if whole >= self.cells or rest <= _NOTHING * size:
             return ((min(whole, self.cells), size),)
         return (whole, size), (1, rest)
+
+
+def quotient_up(numerator: float, denominator: float) -> float:
+    """Return the least float64 that is at least numerator / denominator as rational numbers; denominator > 0."""
+    quotient = numerator / denominator
+    if math.isfinite(quotient) and math.isfinite(denominator):
+        exact = Fraction(numerator) / Fraction(denominator)
+        while math.isfinite(quotient) and Fraction(quotient) < exact:
+            quotient = math.nextafter(quotient, math.inf)
+    return quotient
 
 
 # ---- verdicts on a claim: one rule for certificates and audits ----

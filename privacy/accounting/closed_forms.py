@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from dprl.privacy.accounting.root_finding import ROUNDING, inside, largest, least_epsilon, quotient_up, smallest
-from dprl.privacy.base import Float64Array, Sensitivity
+from dprl.privacy.accounting.root_finding import ROUNDING, inside, largest, least_epsilon, smallest
+from dprl.privacy.base import Float64Array, Sensitivity, quotient_up
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 _SQRT_2 = math.sqrt(2.0)

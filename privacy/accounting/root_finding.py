@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 
 import scipy
 
@@ -23,16 +22,6 @@ _INSIDE = 1.0 - 4.0 * ROUNDING
 def inside(epsilon: float, delta: float) -> tuple[float, float]:
     """Return a slightly stricter request: a curve that meets it also meets (epsilon, delta) after rounding."""
     return epsilon * _INSIDE, delta * _INSIDE
-
-
-def quotient_up(numerator: float, denominator: float) -> float:
-    """Return the least float64 that is at least numerator / denominator as rational numbers; denominator > 0."""
-    quotient = numerator / denominator
-    if math.isfinite(quotient) and math.isfinite(denominator):
-        exact = Fraction(numerator) / Fraction(denominator)
-        while math.isfinite(quotient) and Fraction(quotient) < exact:
-            quotient = math.nextafter(quotient, math.inf)
-    return quotient
 
 
 def smallest(value: Callable[[float], float], target: float, start: float) -> float:

@@ -157,7 +157,9 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
         elif self.model == "jdp":
             query, why = self._central(encoding, n_users, growth, exact)
         elif self.model == "ldp":
-            query, why = self._local(encoding, n_users, exact)
+            law = Laplace.name if self.printed and self.mechanism == AUTO else self.mechanism
+            report, why = least_report(law, self.epsilon, self.delta, encoding, n_users, exact)
+            query = CountQuery(encoding, report, ExactCounter(n_users))
         else:
             query, why = self._shuffled(encoding, n_users, growth, noise)
         if self.precision == "printed":
@@ -207,12 +209,6 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
             counter, _, why = choose(names, tuple(laws), self.epsilon, self.delta, row, n_items, released.n_cells)
             why = why if name == AUTO else ""
         return CountQuery(encoding, None, counter, schedule), why
-
-    def _local(self, encoding: CountEncoding, n_users: int, exact: bool) -> tuple[CountQuery, str]:
-        """Return the report of least noise, and the reason if there was a choice."""
-        law = Laplace.name if self.printed and self.mechanism == AUTO else self.mechanism
-        report, why = least_report(law, self.epsilon, self.delta, encoding, n_users, exact)
-        return CountQuery(encoding, report, ExactCounter(n_users)), why
 
     def _shuffled(
         self, encoding: CountEncoding, n_users: int, growth: float, noise: NoiseConfig

@@ -19,8 +19,7 @@ import numpy as np
 from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import ChosenCurve, PrivacyCurve, RandomizedResponses
 from dprl.privacy.accounting.losses import LaplaceLoss, dominating_scale
-from dprl.privacy.accounting.root_finding import quotient_up
-from dprl.privacy.base import Float64Array, Sensitivity
+from dprl.privacy.base import Float64Array, Sensitivity, quotient_up
 from dprl.privacy.mechanisms.base import INTEGER, NODE, Mechanism
 from dprl.privacy.mechanisms.laplace import Laplace, calibrated_scale
 from dprl.privacy.mechanisms.sampling import sampler

@@ -12,8 +12,8 @@ import numpy as np
 from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import PrivacyCurve
 from dprl.privacy.accounting.losses import LaplaceLoss
-from dprl.privacy.accounting.root_finding import inside, quotient_up, root_of_tail, smallest
-from dprl.privacy.base import Float64Array, Sensitivity
+from dprl.privacy.accounting.root_finding import inside, root_of_tail, smallest
+from dprl.privacy.base import Float64Array, Sensitivity, quotient_up
 from dprl.privacy.mechanisms.base import IDEALISED, NODE, Mechanism, require_positive
 from dprl.privacy.mechanisms.logarithm import log_of_reduced, open_unit, reduced, signed
 from dprl.privacy.mechanisms.sampling import add_rows, extending_sampler

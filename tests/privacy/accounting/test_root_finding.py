@@ -8,7 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dprl.privacy.accounting.root_finding import largest, quotient_up, smallest
+from dprl.privacy.accounting.root_finding import largest, smallest
+from dprl.privacy.base import quotient_up
 
 
 @pytest.mark.parametrize("target", [1e-300, 1e-15, 0.3])
