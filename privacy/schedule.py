@@ -64,10 +64,6 @@ class ReleaseSchedule:
         """The number n of releases, at least 1."""
         return len(self.times)
 
-    def blocks(self) -> Int64Array:
-        """Return the numbers of users between releases, int64[n]."""
-        return np.diff(self.times, prepend=0)
-
     def releases_until(self, users: int) -> int:
         """Return the number of releases after at most `users` users, but at least 1."""
         return max(1, int(np.searchsorted(self.times, users, side="right")))

@@ -453,11 +453,6 @@ class UnaryEncoder:
         """The mean variance that one user adds to one cell of a row."""
         return self.mean_variance(1)
 
-    @property
-    def sensitivity(self) -> Sensitivity:
-        """Change of the encoded row if the user is replaced: two cells."""
-        return Sensitivity.of_cells(2)
-
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
         """Return the curve of the row that is sent."""
         return self.encoding.curve(sensitivity)

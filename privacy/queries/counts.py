@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dprl.compiled import kernel
-from dprl.privacy.base import Float64Array, Int64Array, LedgerError, TrustModel
+from dprl.privacy.base import Float64Array, Int64Array, LedgerError, Sensitivity, TrustModel
 from dprl.privacy.channel import RECEIVED, RELEASED, advance_block, new_cursor
 from dprl.privacy.counters import COUNTERS, EXACT_COUNTERS, BinaryTree, ExactCounter, GridToeplitz, KaryTree
 from dprl.privacy.counters.base import Counter
@@ -143,11 +143,11 @@ class CountQuery(Query):
             )
         # The encoder of one row changes by two cells; additive noise hides all that a user adds to a family.
         encoded = isinstance(noise, UnaryEncoder)
-        row = None if noise is None else noise.sensitivity if isinstance(noise, UnaryEncoder) else families.row()
+        row = None if noise is None else Sensitivity.of_cells(2) if encoded else families.row()
         mechanism: Any = noise
         if noise is not None and self.shuffled and self.schedule is not None:
             # An incomplete last block is never released.
-            mechanism = ShuffledReports(noise, int(self.schedule.blocks().min()))
+            mechanism = ShuffledReports(noise, int(np.diff(self.schedule.times, prepend=0).min()))
         return tuple(
             Release(
                 channel=family.name,
