@@ -12,7 +12,7 @@ import numpy as np
 from dprl.algorithms.base import REGRET, SATURATED, Metric, Releases
 from dprl.envs import Env
 from dprl.privacy import Certificate, Privatizer, Streams
-from dprl.privacy.checkpoints import check_arrays, digest_of, part_of
+from dprl.privacy.privatizer import check_arrays, digest_of, part_of
 
 _PRIVATIZER, _DONE, _DIGEST = "privatizer.", "episodes_done", "digest"
 

@@ -33,7 +33,7 @@ from dprl.algorithms.pgc.on_rllib.algorithm import GradientCollection
 from dprl.algorithms.pgc.on_rllib.config import GradientCollectionConfig
 from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner
 from dprl.algorithms.pgc_a3c.on_rllib import PGCConfig
-from dprl.privacy.privatizer import ClientSpec
+from dprl.privacy.queries.base import ClientSpec
 from dprl.privacy.queries.gradients import GradientQuery
 
 RUNNERS = (0, 1, 2)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from dprl.privacy.base import LedgerError
 from dprl.privacy.certificate import Certificate
-from dprl.privacy.client import UserClient
 from dprl.privacy.designs import PRIVACY_SETTINGS
 from dprl.privacy.designs.counts import CountPrivacy
 from dprl.privacy.designs.gradients import GradientPrivacy
@@ -27,7 +26,7 @@ from dprl.privacy.queries.counts import CountQuery
 from dprl.privacy.queries.gradients import GradientClient, GradientLayout, GradientQuery
 from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
 from dprl.privacy.randomness.streams import NoiseConfig, Streams
-from dprl.privacy.resumable import ServerPrivatizer
+from dprl.privacy.resumable import ServerPrivatizer, UserClient
 
 CountPrivatizer = Privatizer[CountQuery]
 GradientPrivatizer = Privatizer[GradientQuery]

@@ -6,43 +6,27 @@ send the submissions of a range that `lease` has charged; `accept` takes each of
 
 from __future__ import annotations
 
+import hashlib
 import operator
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 
 from dprl.privacy.base import LedgerError
 from dprl.privacy.certificate import Certificate, certify
-from dprl.privacy.channel import CHARGED, RECEIVED, RELEASED, SENT
-from dprl.privacy.checkpoints import check_sealed, sealed
 from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.ledger import Ledger
 from dprl.privacy.messages import PrivateMessages, RangeSet, SubmissionRange, UserMessage
 from dprl.privacy.noise_design import ENTROPY, NoiseDesign
-from dprl.privacy.query import Query
+from dprl.privacy.queries.base import CHARGED, RECEIVED, RELEASED, SENT, ClientSpec, Q
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.threat_models import SHUFFLE
 
-Q = TypeVar("Q", bound=Query)
 _NOBODY, LOOP, _CLIENTS = range(3)
-
-
-@dataclass(frozen=True)
-class ClientSpec(Generic[Q]):
-    """Description for a client in another process; it can be pickled, and has no key from the operating system.
-
-    Args:
-        query: the record and its noise. streams: with entropy `seed`, all clients have the same keys and submissions
-            are numbered; with `os`, every client draws its own keys. issuer: the privatizer that accepts the messages.
-    """
-
-    query: Q
-    streams: Streams
-    issuer: str = field(repr=False)
 
 
 class Privatizer(Generic[Q]):
@@ -360,3 +344,53 @@ class Privatizer(Generic[Q]):
         """Text that must be the same for a state to continue."""
         streams = self._streams
         return f"{self.query.identity}|{self.design.terms}|{streams.seed}|{len(streams.context)}|{streams.context}"
+
+
+# ---- checkpoints: arrays by name, sealed with digests, and checked before anything is changed ----
+
+_FIXED, _DIGEST = "fixed", "digest"
+_GROWING = "received"
+"""The array with any number of rows."""
+
+
+def check_arrays(state: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray]) -> None:
+    """Raise ValueError unless `state` has an array for each of `own`, of the same shape and type."""
+    for name, array in own.items():
+        found, shape = state.get(name), array.shape[1:] if name == _GROWING else array.shape
+        same = isinstance(found, np.ndarray) and found.ndim == array.ndim and found.dtype == array.dtype
+        if not same or (found.shape[1:] if name == _GROWING else found.shape) != shape:  # type: ignore[union-attr]
+            raise ValueError(f"the state's {name!r} is missing or of another shape; resume with the same settings")
+
+
+def part_of(state: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """Return the arrays with names that begin with `prefix`, without it."""
+    return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
+
+
+def digest_of(words: str, arrays: Mapping[str, np.ndarray]) -> npt.NDArray[np.uint8]:
+    """Return a digest uint8[64] of words and of named arrays, independent of the order of the names."""
+    digest = hashlib.blake2b(words.encode() + b"\0")
+    for name in sorted(arrays):
+        array = np.asarray(arrays[name])
+        digest.update(f"|{name} {array.dtype.str}{array.shape}".encode() + array.tobytes())
+    return np.frombuffer(digest.digest(), dtype=np.uint8)
+
+
+def sealed(fixed: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return a state: copies of `arrays`, with digests of the settings, fixed in a run, and of the whole."""
+    copies = {name: array.copy() for name, array in arrays.items()}
+    return {_FIXED: digest_of(fixed, {}), _DIGEST: digest_of(fixed, copies), **copies}
+
+
+def check_sealed(state: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray], fixed: str) -> None:
+    """Raise ValueError unless `sealed` returned `state` in a run of the same kind.
+
+    Args:
+        state: from a caller. own: from `sealed`, of the run that is to continue. fixed: of that run.
+    """
+    check_arrays(state, own)
+    if not np.array_equal(state[_FIXED], own[_FIXED]):
+        raise ValueError("the state is of other noise, another seed or other settings; resume with the same ones")
+    arrays = {name: state[name] for name in own if name not in (_FIXED, _DIGEST)}
+    if not np.array_equal(state[_DIGEST], digest_of(fixed, arrays)):
+        raise ValueError("the state is not the one that was written; start anew")

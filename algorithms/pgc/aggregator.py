@@ -27,7 +27,7 @@ import numpy as np
 from dprl.algorithms.base import Float64Array, Int64Array, check_number, check_whole
 from dprl.compiled import kernel, no_alloc_kernel
 from dprl.privacy import GradientClient, PrivateMessages, SubmissionRange
-from dprl.privacy.checkpoints import check_arrays
+from dprl.privacy.privatizer import check_arrays
 
 LARGEST_STALENESS, LARGEST_BUFFER = 10_000, 100_000
 APPLIED, UPDATES = range(2)

@@ -13,7 +13,7 @@ from typing import Any
 from dprl.algorithms.base import Float64Array
 from dprl.privacy import GradientPrivatizer, LedgerError, PrivateMessages, SubmissionRange
 from dprl.privacy.journal import ChargeJournal
-from dprl.privacy.privatizer import ClientSpec
+from dprl.privacy.queries.base import ClientSpec
 from dprl.privacy.queries.gradients import GradientQuery
 
 JOURNAL = "submissions.journal"

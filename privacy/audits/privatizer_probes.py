@@ -18,12 +18,12 @@ from dprl.privacy import CountPrivatizer
 from dprl.privacy.audits.distinguishing_attack import Key
 from dprl.privacy.audits.message_probes import Cells, MessageProbe, additive_ratios
 from dprl.privacy.base import Float64Array, Int64Array
-from dprl.privacy.channel import CHARGED
 from dprl.privacy.counters import BinaryTree
 from dprl.privacy.counters.base import Counter, node_of
 from dprl.privacy.counters.release import release_prefix
 from dprl.privacy.mechanisms.gram import GramGaussian, RawGram, attaining_pair
 from dprl.privacy.mechanisms.reports import UnaryEncoder
+from dprl.privacy.queries.base import CHARGED
 from dprl.privacy.queries.count_kernels import CountChannel, encode, send_and_aggregate
 from dprl.privacy.queries.count_kernels import release as write_release
 from dprl.privacy.queries.count_layout import CountFamilies, CountFamily, UserRecord, add_record

@@ -14,7 +14,7 @@ from dprl.privacy.mechanisms import laws_for
 from dprl.privacy.mechanisms.base import NODE
 from dprl.privacy.noise_design import NoiseDesign, Request
 from dprl.privacy.privatizer import Privatizer
-from dprl.privacy.query import Query
+from dprl.privacy.queries.base import Query
 from dprl.privacy.randomness.streams import NoiseConfig, Streams
 
 D = TypeVar("D")

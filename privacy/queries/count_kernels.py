@@ -12,11 +12,11 @@ import numpy as np
 
 from dprl.compiled import no_alloc_kernel, read_only
 from dprl.privacy.base import Float64Array, Int64Array
-from dprl.privacy.channel import RECEIVED, RELEASED, advance_received, advance_sent
 from dprl.privacy.counters.base import EXACT, CounterState
 from dprl.privacy.counters.release import release_prefix
 from dprl.privacy.mechanisms.reports import choose_step
 from dprl.privacy.mechanisms.sampling import NO_NOISE, Noise, fill_noise
+from dprl.privacy.queries.base import RECEIVED, RELEASED, advance_received, advance_sent
 from dprl.privacy.queries.count_layout import Slots, add_record, collect, one_hot_index
 from dprl.privacy.randomness.bits import fill_uniform
 from dprl.privacy.schedule import required_release

@@ -15,7 +15,6 @@ import numpy as np
 
 from dprl.compiled import kernel
 from dprl.privacy.base import Float64Array, Int64Array, LedgerError, Sensitivity, TrustModel
-from dprl.privacy.channel import RECEIVED, RELEASED, advance_block, new_cursor
 from dprl.privacy.counters import COUNTERS, EXACT_COUNTERS, BinaryTree, ExactCounter, GridToeplitz, KaryTree
 from dprl.privacy.counters.base import Counter
 from dprl.privacy.counters.error import (
@@ -31,6 +30,7 @@ from dprl.privacy.mechanisms.base import INTEGER, Mechanism
 from dprl.privacy.mechanisms.reports import ShuffledReports, UnaryEncoder
 from dprl.privacy.mechanisms.sampling import SILENT
 from dprl.privacy.noise_design import Release
+from dprl.privacy.queries.base import RECEIVED, RELEASED, Query, advance_block, new_cursor
 from dprl.privacy.queries.count_kernels import (
     ONE_STEP,
     SUMS,
@@ -41,7 +41,6 @@ from dprl.privacy.queries.count_kernels import (
     release,
 )
 from dprl.privacy.queries.count_layout import CountEncoding, CountFamilies, Slots, UserRecord, collect
-from dprl.privacy.query import Query
 from dprl.privacy.randomness.streams import Streams, block_generator, noise_identity
 from dprl.privacy.schedule import EVERY_USER, ReleaseSchedule, release_number
 from dprl.privacy.threat_models import SHUFFLE, ThreatModel, of_counts

@@ -18,7 +18,6 @@ import numpy as np
 
 from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.privacy.base import Float64Array, Int64Array, LedgerError, TrustModel
-from dprl.privacy.channel import RECEIVED, RELEASED, SENT, advance_received, advance_sent, new_cursor
 from dprl.privacy.counters import COUNTERS, AnyCounter
 from dprl.privacy.counters.base import CounterState
 from dprl.privacy.counters.release import release_prefix
@@ -36,8 +35,16 @@ from dprl.privacy.mechanisms.vectors import (
 )
 from dprl.privacy.messages import PrivateMessages, RangeSet, SubmissionRange
 from dprl.privacy.noise_design import Release
-from dprl.privacy.privatizer import ClientSpec
-from dprl.privacy.query import Query
+from dprl.privacy.queries.base import (
+    RECEIVED,
+    RELEASED,
+    SENT,
+    ClientSpec,
+    Query,
+    advance_received,
+    advance_sent,
+    new_cursor,
+)
 from dprl.privacy.randomness.streams import Streams, noise_identity
 from dprl.privacy.threat_models import ThreatModel, of_gradients
 

@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from dprl.privacy.accounting.closed_forms import Unbounded
 from dprl.privacy.base import Float64Array, LedgerError, Sensitivity, TrustModel
-from dprl.privacy.channel import new_cursor
 from dprl.privacy.counters import COUNTERS, ExactCounter
 from dprl.privacy.counters.base import Counter, node_of
 from dprl.privacy.mechanisms import GRAMS, GramMechanism
@@ -25,6 +24,7 @@ from dprl.privacy.mechanisms.gram import GramGaussian, GramRelease, RawGram, gra
 from dprl.privacy.mechanisms.sampling import SILENT, silent
 from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace, RawVector
 from dprl.privacy.noise_design import Release
+from dprl.privacy.queries.base import MOST_DRAWS, Query, new_cursor
 from dprl.privacy.queries.linear_statistics_kernels import (
     CLIPPED,
     NOISY,
@@ -32,7 +32,6 @@ from dprl.privacy.queries.linear_statistics_kernels import (
     PUBLIC,
     StatisticsChannel,
 )
-from dprl.privacy.query import MOST_DRAWS, Query
 from dprl.privacy.randomness.streams import Streams, noise_identity
 from dprl.privacy.schedule import EVERY_USER, ReleaseSchedule
 from dprl.privacy.threat_models import ThreatModel, of_statistics

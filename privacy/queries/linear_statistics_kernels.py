@@ -13,13 +13,13 @@ import numpy as np
 
 from dprl.compiled import no_alloc_kernel
 from dprl.privacy.base import Float64Array, Int64Array
-from dprl.privacy.channel import RECEIVED, RELEASED, SENT, advance_received, advance_sent
 from dprl.privacy.counters.base import CounterState
 from dprl.privacy.counters.release import release_prefix
 from dprl.privacy.mechanisms.clipping import L2, MOST, fill_clipped
 from dprl.privacy.mechanisms.gram import add_gram, clip_features, clip_value, finish_gram
 from dprl.privacy.mechanisms.sampling import Noise, fill_noise
 from dprl.privacy.mechanisms.vectors import VectorNoise, fill_noisy
+from dprl.privacy.queries.base import RECEIVED, RELEASED, SENT, advance_received, advance_sent
 from dprl.privacy.schedule import required_release
 
 PUBLIC, NOISY, OPEN, CLIPPED = range(4)

@@ -15,11 +15,10 @@ import numpy.typing as npt
 
 from dprl.compiled import no_alloc_kernel
 from dprl.privacy.base import Float64Array, Int64Array, LedgerError, TrustModel
-from dprl.privacy.channel import CHARGED, new_cursor
 from dprl.privacy.mechanisms.vectors import ClippedGaussian, SampledGaussian, VectorNoise
 from dprl.privacy.noise_design import Release
+from dprl.privacy.queries.base import CHARGED, MOST_DRAWS, new_cursor
 from dprl.privacy.queries.gradients import GradientQuery, release_sum
-from dprl.privacy.query import MOST_DRAWS
 from dprl.privacy.randomness.bits import fill_uniform
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.threat_models import ThreatModel, of_sampled_gradients

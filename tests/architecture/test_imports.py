@@ -51,9 +51,9 @@ LIBRARIES = {
 }
 ORDER = {
     "privacy": (
-        *("base", "checkpoints", "threat_models", "messages", "randomness", "accounting", "mechanisms", "counters"),
-        *("noise_design", "journal", "ledger", "certificate", "channel", "schedule", "query"),
-        *("privatizer", "client", "resumable", "queries", "designs", "verification", "audits"),
+        *("base", "threat_models", "messages", "randomness", "accounting", "mechanisms", "counters"),
+        *("noise_design", "journal", "ledger", "certificate", "schedule", "queries"),
+        *("privatizer", "resumable", "designs", "verification", "audits"),
     ),
     "platform": (
         *("errors", "program", "environment_variables", "environments", "plugins", "configs"),

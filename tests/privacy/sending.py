@@ -8,11 +8,11 @@ import numpy as np
 
 from dprl.privacy import CountPrivatizer, UserRecord
 from dprl.privacy.base import Float64Array
-from dprl.privacy.channel import CHARGED
 from dprl.privacy.mechanisms import GramMechanism
 from dprl.privacy.mechanisms.gram import RawGram
 from dprl.privacy.mechanisms.sampling import SILENT
 from dprl.privacy.mechanisms.vectors import VectorMechanism, fill_message
+from dprl.privacy.queries.base import CHARGED
 from dprl.privacy.queries.count_kernels import Released
 from dprl.privacy.queries.gradients import estimate_all
 from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery

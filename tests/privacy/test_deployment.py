@@ -217,7 +217,7 @@ def test_a_client_charges_first_and_sends_the_same_bytes_again(
     lost.mkdir()
     dying = UserClient(plan, 3, lost)
     with monkeypatch.context() as patch:
-        patch.setattr("dprl.privacy.client.write_bytes", fails)
+        patch.setattr("dprl.privacy.resumable.write_bytes", fails)
         with pytest.raises(OSError, match="killed"):
             dying.submit(records[2])
     dying.close()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dprl.privacy import CountFamilies, CountFamily, CountPrivacy, LedgerError, NoiseConfig, Privatizer, Streams
-from dprl.privacy.checkpoints import check_arrays, check_sealed, digest_of, part_of, sealed
+from dprl.privacy.privatizer import check_arrays, check_sealed, digest_of, part_of, sealed
 
 OWN = {"a": np.zeros(3), "b": np.zeros((2, 2), dtype=np.int64)}
 

@@ -19,7 +19,7 @@ from ray.rllib.utils.checkpoints import Checkpointable
 from dprl.algorithms.pgc.aggregator import Batch, LocalUpdate, Reply, report
 from dprl.algorithms.pgc.user_code import ErrorBarrier, one_thread, silent
 from dprl.privacy import GradientClient
-from dprl.privacy.privatizer import ClientSpec
+from dprl.privacy.queries.base import ClientSpec
 from dprl.privacy.queries.gradients import GradientQuery
 
 _FAILED = "agents could not report, and none of their data has left the runner; test the environment and module alone"

@@ -18,8 +18,8 @@ from dprl.privacy.audits.privatizer_probes import (
     probe_families,
     sent_row,
 )
-from dprl.privacy.channel import MESSAGES, SENT
 from dprl.privacy.counters import COUNTERS
+from dprl.privacy.queries.base import MESSAGES, SENT
 
 RUNS, ALPHA = 20_000, 1e-4
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dprl.privacy import CountPrivacy, CountPrivatizer, LedgerError, Streams, UserRecord
-from dprl.privacy.channel import SENT
 from dprl.privacy.counters import COUNTERS
+from dprl.privacy.queries.base import SENT
 from dprl.privacy.queries.count_kernels import release, send_and_aggregate
 from dprl.privacy.queries.count_layout import RELEASED_FAMILIES
 

@@ -21,7 +21,7 @@ from dprl.algorithms.pgc.on_rllib import config as settings_of_rllib
 from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner
 from dprl.privacy import LedgerError
 from dprl.privacy.messages import PrivateMessages
-from dprl.privacy.privatizer import ClientSpec
+from dprl.privacy.queries.base import ClientSpec
 from dprl.privacy.queries.gradients import GradientQuery
 from tests.algorithms.pgc_a3c.on_rllib.failures import (
     Record,

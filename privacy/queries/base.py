@@ -1,13 +1,20 @@
-"""A query: one kind of record, the message that a user's device makes of it, and the noise on either side."""
+"""Base of all queries: one kind of record, the message that a device makes of it, and the channel to a learner.
+
+A channel is a NamedTuple of arrays for compiled loops: its `cursor`, which every message advances, the client's side,
+the current `message`, and the server's side. Each query has its own, with kernels for both sides. In a deployment, the
+network lies between the kernel that writes `message` and the one that reads it.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
-from dprl.privacy.base import Float64Array, LedgerError, TrustModel
+from dprl.compiled import no_alloc_kernel
+from dprl.privacy.base import Float64Array, Int64Array, LedgerError, TrustModel
 from dprl.privacy.noise_design import Release
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.schedule import ReleaseSchedule
@@ -150,3 +157,58 @@ class Query(ABC):
         Raises TypeError if no bound is known.
         """
         raise TypeError(f"precision is known for counts only, got {self.name}")
+
+
+Q = TypeVar("Q", bound=Query)
+
+
+@dataclass(frozen=True)
+class ClientSpec(Generic[Q]):
+    """Description for a client in another process; it can be pickled, and has no key from the operating system.
+
+    Args:
+        query: the record and its noise. streams: with entropy `seed`, all clients have the same keys and submissions
+            are numbered; with `os`, every client draws its own keys. issuer: the privatizer that accepts the messages.
+    """
+
+    query: Q
+    streams: Streams
+    issuer: str = field(repr=False)
+
+
+# ---- the cursor of a channel ----
+
+CHARGED, SENT, MESSAGES, RECEIVED, RELEASED = range(5)
+"""Entries of a cursor int64[5]: the last submission charged, the last one sent, the number of messages sent, the last
+submission received, and the last one released."""
+
+
+def new_cursor() -> Int64Array:
+    """Return the cursor of a run without charges."""
+    return np.zeros(5, dtype=np.int64)
+
+
+@no_alloc_kernel
+def advance_sent(cursor: Int64Array, submission: int) -> None:
+    """Client side: raise LedgerError unless `submission` is charged and is the next one to send."""
+    if submission != cursor[SENT] + 1 or submission > cursor[CHARGED]:
+        raise LedgerError("users send once, in order, and after the ledger has charged them")
+    cursor[SENT] = submission
+    cursor[MESSAGES] += 1
+
+
+def advance_block(cursor: Int64Array, first: int, users: int) -> None:
+    """Count `users` users from `first` on as sent and received. Raises LedgerError like `advance_sent`."""
+    last = first + users - 1
+    if first != cursor[SENT] + 1 or cursor[RECEIVED] != cursor[SENT] or users < 1 or last > cursor[CHARGED]:
+        raise LedgerError("users send once, in order, and after the ledger has charged them")
+    cursor[[SENT, RECEIVED]] = last
+    cursor[MESSAGES] += users
+
+
+@no_alloc_kernel
+def advance_received(cursor: Int64Array) -> None:
+    """Server side: raise LedgerError unless a message was sent and not yet received."""
+    if cursor[RECEIVED] >= cursor[SENT]:
+        raise LedgerError("a message is received once, after it was sent")
+    cursor[RECEIVED] = cursor[SENT]
