@@ -58,7 +58,8 @@ class ChargeJournal:
 
     Args:
         path: of the file; made by the first charge, in an existing folder.
-        identity: of the file, if it is known, None for any; a file with another identity is refused.
+        identity: of the file, a random name in its first line; a file with another one is refused. None for any, or, if
+            there is no file, for a new name.
         continues: whether a run continues the last attempt and asks no user again. Otherwise it begins a new attempt
             with fresh noise, which may ask the users of earlier attempts again.
     """
@@ -66,17 +67,12 @@ class ChargeJournal:
     def __init__(self, path: str | Path, *, identity: str | None = None, continues: bool = True) -> None:
         self.path = Path(path)
         self._continues = continues
-        self._identity, self._identified = identity or secrets.token_hex(16), identity is not None
+        self.identity, self._identified = identity or secrets.token_hex(16), identity is not None
         self._file: io.FileIO | None = None
         self._owner = 0
         self._length = 0
         self._checksum = 0
         self._lock = Lock()
-
-    @property
-    def identity(self) -> str:
-        """A random name of the file, written in its first line; before the file exists, the name it will have."""
-        return self._identity
 
     def recorded(self, terms: str, users: int) -> list[int]:
         """Return the number of submissions that each attempt has charged, the current one last; [0] without a file.
@@ -117,7 +113,7 @@ class ChargeJournal:
             try:
                 found = self._read(file.readall(), terms, users)
                 new = not found.attempts or not self._continues
-                lines = [f"{_KIND} {terms} {users} {self._identity}"] if found.length == 0 else []
+                lines = [f"{_KIND} {terms} {users} {self.identity}"] if found.length == 0 else []
                 lines += [f"{_ATTEMPT} {len(found.attempts) + 1}"] if new else []
                 text, checksum = _chained(lines, found.checksum)
                 append(file, found.length, text)
@@ -212,12 +208,12 @@ class ChargeJournal:
                 f"journal {self.path} must be of the same releases, neighbours, cap and users as this run; "
                 "go on with the same settings, or start a new journal for new agents"
             )
-        if self._identified and identity != self._identity:
+        if self._identified and identity != self.identity:
             raise LedgerError(
                 f"journal {self.path} must be the one that this run began, got another one, without its agents; "
                 "restore it, or start a run with new agents"
             )
-        self._identity, self._identified = identity, True
+        self.identity, self._identified = identity, True
 
     def _foreign(self, text: bytes) -> LedgerError:
         """Return the error for a file that is no journal of this version."""

@@ -155,21 +155,16 @@ class RangeSet:
     >>> charged = RangeSet()
     >>> charged.add(1, 10)
     >>> charged.add(11, 20)
-    >>> charged.ranges, charged.first_common(15, 30)
-    ([(1, 20)], 15)
+    >>> charged.to_array(), charged.first_common(15, 30)
+    (array([[ 1, 20]]), 15)
     """
 
     _firsts: list[int] = field(default_factory=list, init=False)
     _lasts: list[int] = field(default_factory=list, init=False)
 
-    @property
-    def ranges(self) -> list[tuple[int, int]]:
-        """All ranges (first, last), ascending."""
-        return list(zip(self._firsts, self._lasts, strict=True))
-
     def to_array(self) -> npt.NDArray[np.int64]:
         """Return all ranges (first, last), ascending, as int64[r, 2]."""
-        return np.array(self.ranges, dtype=np.int64).reshape(-1, 2)
+        return np.array([self._firsts, self._lasts], dtype=np.int64).T
 
     @classmethod
     def from_array(cls, ranges: npt.NDArray[np.int64]) -> RangeSet:

@@ -233,7 +233,7 @@ class Privatizer(Generic[Q]):
 
     def planned_certificate(self, algorithm: str) -> Certificate:
         """Return the certificate of a run that uses all submissions."""
-        return self.certified(Ledger(self.design, charges=[self.capacity]), algorithm)
+        return self.certified(self.planned_ledger(), algorithm)
 
     def certificate(self, algorithm: str) -> Certificate:
         """Return the certificate of all charges so far.

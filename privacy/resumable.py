@@ -30,6 +30,11 @@ from dprl.privacy.queries.base import CHARGED, RECEIVED, RELEASED, SENT, Q, adva
 from dprl.privacy.threat_models import SHUFFLE
 
 _OF_ONE_SERVER = "."
+_DAMAGE = (
+    *(OSError, ValueError, KeyError, EOFError, SyntaxError, RuntimeError),
+    *(struct.error, zipfile.BadZipFile, zlib.error),
+)
+"""Errors of zipfile and NumPy for damaged content."""
 _MOST_LOGGED = 1000
 """Number of messages with local noise between two states."""
 
@@ -38,11 +43,6 @@ def run_name(planned: Privatizer[Any]) -> str:
     """Return a digest of the ledger's terms, the record and the noise, equal for both halves of a run."""
     words = f"{planned.design.terms}|{planned.query.identity}"
     return hashlib.blake2b(words.encode(), digest_size=16).hexdigest()
-
-
-def name_of_server(planned: Privatizer[Any], folder: str) -> str:
-    """Return the name of a server's run: with noise of its own also that of its `folder`, as no other has its noise."""
-    return run_name(planned) + (f"{_OF_ONE_SERVER}{folder}" if planned.server_noise else "")
 
 
 class UserClient(Generic[Q]):
@@ -72,6 +72,8 @@ class UserClient(Generic[Q]):
         user: the user's number, 1..n_users, from a public list of participants; no two users have the same.
         folder: an existing folder for this user's journal and message; it outlives the process.
 
+    `ledger`, the user's own, proves the user's epsilon without trusting a server's count of submissions.
+
     Raises ValueError for another number, and LedgerError for a folder that another process uses, or if its journal is
     damaged or belongs to another run.
     """
@@ -82,9 +84,9 @@ class UserClient(Generic[Q]):
         self.user, self.run = user, run_name(planned)
         self._spec, self._n_users = planned.client_spec, planned.n_users
         self._journal, self._outbox = ChargeJournal(folder / "charges"), folder / "message"
-        self._ledger = Ledger(replace(planned.design, n_users=1, query=None), self._journal)
-        self._ledger.begin()  # takes the lock of the folder
-        if self._outbox.exists() and not self._ledger.charged:
+        self.ledger = Ledger(replace(planned.design, n_users=1, query=None), self._journal)
+        self.ledger.begin()  # takes the lock of the folder
+        if self._outbox.exists() and not self.ledger.charged:
             self.close()
             raise LedgerError(
                 f"{folder} must hold the charge of its message, got a message without one; restore the file 'charges', "
@@ -93,14 +95,9 @@ class UserClient(Generic[Q]):
         remove_leftovers(folder)
 
     @property
-    def ledger(self) -> Ledger:
-        """The user's own ledger, which proves the user's epsilon without trusting a server's count of submissions."""
-        return self._ledger
-
-    @property
     def left(self) -> int:
         """Number of submissions that the user may still make."""
-        return self._ledger.design.submissions - self._ledger.charged
+        return self.ledger.design.submissions - self.ledger.charged
 
     @property
     def waiting(self) -> UserMessage | None:
@@ -139,11 +136,9 @@ class UserClient(Generic[Q]):
         if self.waiting is not None:
             raise LedgerError("a message waits for its acknowledgement; send it again, the server counts it once")
         if self.left < 1:
-            raise LedgerError(
-                f"user {self.user} has made all {self._ledger.charged} submissions; a lost one stays lost"
-            )
-        turn, channel = self._ledger.charged + 1, self._channel
-        self._ledger.charge(turn, turn)
+            raise LedgerError(f"user {self.user} has made all {self.ledger.charged} submissions; a lost one stays lost")
+        turn, channel = self.ledger.charged + 1, self._channel
+        self.ledger.charge(turn, turn)
         number = (turn - 1) * self._n_users + self.user
         channel.cursor[[CHARGED, SENT]] = number, number - 1
         self._spec.query.client_side.send(channel, record, number)
@@ -273,7 +268,8 @@ class ServerPrivatizer(Privatizer[Q]):
         self._saved, self._counted, self._position = folder / "state.npz", RangeSet(), 0
         self._halfway = False
         self.ledger.begin()  # takes the lock of the folder
-        self.run = name_of_server(planned, journal.identity)
+        # A server with noise of its own is named with its folder, as no other has its noise.
+        self.run = run_name(planned) + (f"{_OF_ONE_SERVER}{journal.identity}" if self.server_noise else "")
         remove_leftovers(folder)
         self._file = journal
         self._log = None if self.server_noise else _MessageLog(folder / "messages")
@@ -373,7 +369,14 @@ class ServerPrivatizer(Privatizer[Q]):
             # Otherwise the next server could start from arrays that this one changed before it failed.
             self._save(log)
         if self._saved.exists():
-            state = _read_arrays(self._saved)
+            content = self._saved.read_bytes()
+            try:
+                with np.load(io.BytesIO(content), allow_pickle=False) as file:
+                    state = dict(file)
+            except _DAMAGE as error:
+                raise ValueError(
+                    f"{self._saved} is damaged; restore the whole folder, or begin in another with new users"
+                ) from error
             check_sealed(state, sealed(self.run, self._state()), self.run)
             self._position, self._counted = int(state["position"][0]), RangeSet.from_array(state["received"])
             for name, array in self._kept().items():
@@ -395,20 +398,3 @@ class ServerPrivatizer(Privatizer[Q]):
         channel.cursor[[SENT, RECEIVED, RELEASED]] = self._skipped = self._position
         channel.cursor[CHARGED] = self.charged
         self.query.restored(channel)
-
-
-_DAMAGE = (
-    *(OSError, ValueError, KeyError, EOFError, SyntaxError, RuntimeError),
-    *(struct.error, zipfile.BadZipFile, zlib.error),
-)
-"""Errors of zipfile and NumPy for damaged content."""
-
-
-def _read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Return the arrays of a .npz file. Raises ValueError for a damaged one, OSError for one that cannot be read."""
-    content = path.read_bytes()
-    try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as file:
-            return dict(file)
-    except _DAMAGE as error:
-        raise ValueError(f"{path} is damaged; restore the whole folder, or begin in another with new users") from error

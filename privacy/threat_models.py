@@ -66,6 +66,7 @@ _COUNTS = "a user whose two trajectories share no cell"
 _GRAMS = "a user whose two trajectories have features at the cosine -1/2 and the value H - h at every stage"
 _GRADIENTS = "an agent whose messages are for opposite gradients"
 _AGENT = "one agent, who sends one message"
+PLAYERS = "what the players of an episode see, and are told, of each other"
 _OWN_ACTIONS, _RECOMMENDED = "what others see of the user's own actions", "actions recommended to the other users"
 _EXACT = "the server's memory and checkpoints, which hold exact {}"
 _NOISELESS = "the server's memory and checkpoints, which hold gradients without noise"
@@ -170,16 +171,7 @@ THREAT_MODELS: dict[tuple[str, TrustModel], ThreatModel] = {
         _GRAMS,
     ),
 }
-"""Threat models by query and trust model, for one message per user. The functions below add a query's options."""
-
-
-def of_counts(model: TrustModel, players: int = 1) -> ThreatModel:
-    """Return the threat model of counts of episodes with `players` players each."""
-    found = THREAT_MODELS["counts", model]
-    if players == 1:
-        return found
-    unit = f"one user, the {players} players of an episode together, who take part in one episode"
-    return replace(found, unit=unit).excluding("what the players of an episode see, and are told, of each other")
+"""Threat models by query and trust model, for one message per user. The queries add their options."""
 
 
 def _of_model(query: str, model: TrustModel) -> ThreatModel:

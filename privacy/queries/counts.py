@@ -43,7 +43,7 @@ from dprl.privacy.queries.count_kernels import (
 from dprl.privacy.queries.count_layout import CountEncoding, CountFamilies, Slots, UserRecord, collect
 from dprl.privacy.randomness.streams import Streams, block_generator, noise_identity
 from dprl.privacy.schedule import EVERY_USER, ReleaseSchedule, release_number
-from dprl.privacy.threat_models import SHUFFLE, ThreatModel, of_counts
+from dprl.privacy.threat_models import PLAYERS, SHUFFLE, THREAT_MODELS, ThreatModel
 
 PrintedError = Callable[[float, int, int, float], float]
 """Error bound E for the cells of one family, as a function of (Laplace scale b, n_users, n_cells, beta)."""
@@ -167,7 +167,11 @@ class CountQuery(Query):
         del submissions
         if self.shuffled != (model == SHUFFLE):
             raise LedgerError(f"reports must be shuffled with model {SHUFFLE} only, got {model}; ask for the right one")
-        return of_counts(model, self.encoding.needed.players)
+        found, players = THREAT_MODELS[self.name, model], self.families.players
+        if players == 1:
+            return found
+        unit = f"one user, the {players} players of an episode together, who take part in one episode"
+        return replace(found, unit=unit).excluding(PLAYERS)
 
     def open(self, streams: Streams) -> CountChannel:
         """Return the channel before the first user."""

@@ -5,7 +5,7 @@ or that of a counter, which releases running sums of windows. Then the update of
 consecutive releases, so its noise is Z_t - Z_(t-1), where Z_t is the noise of the counter's release t (DP-FTRL). Errors
 of updates cancel in their sum, and so in the parameters.
 
-Compiled loops call `submit` and `receive`, one message at a time; `send_all` and `estimate_all` handle many at once.
+Compiled loops call `submit` and `receive`, one message at a time.
 """
 
 from __future__ import annotations
@@ -131,23 +131,6 @@ def _read(window: _Window | None, channel: GradientChannel, out: Float64Array) -
         _add_to_window(window.counter, window, channel.noise, channel.message, channel.cursor, out)
     else:
         fill_estimate(out, channel.message, channel.noise)
-
-
-@no_alloc_kernel
-def send_all(values: Float64Array, gradients: Float64Array, noise: VectorNoise, first: int) -> None:
-    """Client side: write the messages float64[k, m] of submissions first, first+1, ...
-
-    *Formal guarantee.* That of the mechanism.
-    """
-    for i in range(values.shape[0]):
-        fill_message(values[i], gradients[i], noise, first + i)
-
-
-@no_alloc_kernel
-def shrink_all(values: Float64Array, gradients: Float64Array, noise: VectorNoise) -> None:
-    """Client side of a trusted server: write the clipped gradients float64[k, d], without noise."""
-    for i in range(values.shape[0]):
-        fill_shrunk(values[i], gradients[i], noise)
 
 
 @no_alloc_kernel
@@ -515,10 +498,11 @@ class GradientClient:
             raise LedgerError(f"submission {again} was sent already; a message that was lost takes a new number")
         self._sent.add(lease.first, lease.last)
         values = np.empty((len(lease), self.spec.query.message_length))
-        if self.spec.query.noisy_sides[1]:
-            shrink_all(values, given, self._noise)
-        else:
-            send_all(values, given, self._noise, lease.first)
+        for i, gradient in enumerate(given):
+            if self.spec.query.noisy_sides[1]:
+                fill_shrunk(values[i], gradient, self._noise)
+            else:
+                fill_message(values[i], gradient, self._noise, lease.first + i)
         return PrivateMessages(lease.first, values, self.spec.issuer)
 
     def __reduce__(self) -> NoReturn:

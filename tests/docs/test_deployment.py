@@ -166,7 +166,7 @@ def test_nobody_is_charged_twice_though_both_sides_are_killed(root: Path, tmp_pa
         counted = certificate["users"]
     else:
         final = server_privatizer(experiment, folder, lambda _: None, arrays_of(experiment))
-        counted = sum(last - first + 1 for first, last in final._counted.ranges)
+        counted = sum(last - first + 1 for first, last in final._counted.to_array().tolist())
         assert counted == final.charged
         assert deaths >= 1
     # Lost is at most the one message that each kill of a client found between charge and disk.

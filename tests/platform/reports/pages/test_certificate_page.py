@@ -27,7 +27,6 @@ def channels() -> list[str]:
     found += [word for word in words if word not in (*adjacencies, *units, *pairs, *others)]
     sampled = threat_models.of_sampled_gradients(threat_models.THREAT_MODELS["gradients", "jdp"])
     found += [*sampled.excluded, *threat_models.of_trials(["score"]), certificates._SEED, certificates._ROUNDING]
-    found += threat_models.of_counts("jdp", 2).excluded
     return list(dict.fromkeys(found))
 
 
