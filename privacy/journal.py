@@ -176,14 +176,27 @@ class ChargeJournal:
         return attempts if self._continues and attempts else [*attempts, 0]
 
     def _read(self, text: bytes, terms: str, users: int) -> _Content:
-        """Return the charges in a file's content; raise LedgerError if it is another file's, or damaged."""
+        """Return a file's content, and take its identity; raise LedgerError if it is another file's, or damaged."""
         length = text.rfind(b"\n") + 1
         if length == 0:
             if not f"{_KIND} ".encode().startswith(text[: len(_KIND) + 1]):
                 raise self._foreign(text)
             return _Content([], 0, 0)
         lines = text[:length].splitlines(keepends=True)
-        self._check_header(lines[0], terms, users)
+        if not lines[0].startswith(f"{_KIND} ".encode()):
+            raise self._foreign(lines[0])
+        identity = lines[0].split(b" ")[-2].decode("ascii", errors="replace")
+        if lines[0] != _line(f"{_KIND} {terms} {users} {identity}", 0):
+            raise LedgerError(
+                f"journal {self.path} must be of the same releases, neighbours, cap and users as this run; "
+                "go on with the same settings, or start a new journal for new agents"
+            )
+        if self._identified and identity != self.identity:
+            raise LedgerError(
+                f"journal {self.path} must be the one that this run began, got another one, without its agents; "
+                "restore it, or start a run with new agents"
+            )
+        self.identity, self._identified = identity, True
         attempts: list[int] = []
         checksum = zlib.crc32(lines[0])
         # A complete line without its final newline has lost it, because unfinished lines are shorter.
@@ -197,23 +210,6 @@ class ChargeJournal:
             if line is not rest:
                 checksum = zlib.crc32(line)
         return _Content(attempts, length, checksum)
-
-    def _check_header(self, line: bytes, terms: str, users: int) -> None:
-        """Check the first line, and take the file's identity from it."""
-        if not line.startswith(f"{_KIND} ".encode()):
-            raise self._foreign(line)
-        identity = line.split(b" ")[-2].decode("ascii", errors="replace")
-        if line != _line(f"{_KIND} {terms} {users} {identity}", 0):
-            raise LedgerError(
-                f"journal {self.path} must be of the same releases, neighbours, cap and users as this run; "
-                "go on with the same settings, or start a new journal for new agents"
-            )
-        if self._identified and identity != self.identity:
-            raise LedgerError(
-                f"journal {self.path} must be the one that this run began, got another one, without its agents; "
-                "restore it, or start a run with new agents"
-            )
-        self.identity, self._identified = identity, True
 
     def _foreign(self, text: bytes) -> LedgerError:
         """Return the error for a file that is no journal of this version."""

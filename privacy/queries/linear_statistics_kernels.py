@@ -124,8 +124,7 @@ def add_statistics(
     aggregate_statistics(channel, matrices, vectors, corrections)
     if channel.totals.shape[0] == 0:
         return
-    # The release takes the message's place: the noisy sums of the Gram matrices, and the growth of the corrections'
-    # noisy sums since the last release.
+    # The release takes the message's place: noisy sums of Gram matrices, and the growth of those of corrections.
     message, received = channel.message, channel.cursor[RECEIVED]
     release_prefix(channel.noisy, channel.totals, channel.counter, required_release(channel.times, received))
     wide = message.shape[0] - _corrections_sent(channel)
@@ -212,7 +211,7 @@ def _corrections_sent(channel: StatisticsChannel) -> int:
 
 @no_alloc_kernel
 def _send_corrections(channel: StatisticsChannel, message: Float64Array, corrections: Float64Array, user: int) -> None:
-    """Write the corrections to their part of the message: clipped one by one with noise, unchanged, or not at all."""
+    """Write the corrections to their part of the message: clipped one by one, unchanged, or not at all."""
     if channel.rewards == PUBLIC:
         return
     flat = corrections.reshape(corrections.size)
@@ -221,32 +220,24 @@ def _send_corrections(channel: StatisticsChannel, message: Float64Array, correct
         for i in range(flat.shape[0]):
             message[i] = flat[i]
         return
-    _clip_rows(channel.clipped, flat, channel.radius, channel.norm)
+    # Every correction is shrunk into the ball of that radius; numbers that are not finite count as 0.
+    radius, norm = channel.radius, channel.norm
+    n_rows, p = channel.clipped.shape
+    for row in range(n_rows):
+        out, total = channel.clipped[row], 0.0
+        for j in range(p):
+            x = flat[row * p + j]
+            out[j] = x if abs(x) < math.inf else 0.0
+            total += out[j] * out[j] if norm == L2 else abs(out[j])
+        size = math.sqrt(total) if norm == L2 else total
+        if size > MOST:
+            fill_clipped(out, flat[row * p : (row + 1) * p], radius, norm)
+        elif size > radius:
+            for j in range(p):
+                out[j] *= radius / size
     clipped = channel.clipped.reshape(channel.clipped.size)
     if channel.rewards == CLIPPED:
         for i in range(clipped.shape[0]):
             message[i] = clipped[i]
     else:
         fill_noisy(message, clipped, channel.reward_noise, np.uint64(user) * np.uint64(channel.reward_noise.draws))
-
-
-@no_alloc_kernel
-def _clip_rows(out: Float64Array, flat: Float64Array, radius: float, norm: int) -> None:
-    """Fill `out` float64[rows, p] with the rows of `flat` float64[rows p], each shrunk into the ball of that radius.
-
-    Numbers that are not finite count as 0.
-    """
-    n_rows, p = out.shape
-    for row in range(n_rows):
-        total = 0.0
-        for j in range(p):
-            x = flat[row * p + j]
-            x = x if abs(x) < math.inf else 0.0
-            out[row, j] = x
-            total += x * x if norm == L2 else abs(x)
-        size = math.sqrt(total) if norm == L2 else total
-        if size > MOST:
-            fill_clipped(out[row], flat[row * p : (row + 1) * p], radius, norm)
-        elif size > radius:
-            for j in range(p):
-                out[row, j] *= radius / size
