@@ -16,7 +16,7 @@ kind of report. docs/bernstein_vi.md derives every line and proves that its valu
 #  8      Q~ = H-h+1 - (L~ + nearest - scale slack) / max(1, N~ + E) -> bound_values
 #  9      pi(s) = argmax_a Q~, V~ = clip(max_a Q~, 0, H-h+1) -> algorithms/tabular/greedy.py::act_greedily
 # 10    roll out pi^k, count transitions and losses          -> algorithms/tabular/simulator.py::play
-# 11    receive N~, L~ from the privatizer                   -> privacy/queries/count_kernels.py::send_and_aggregate
+# 11    receive N~, L~ from the privatizer                   -> privacy/queries/counts.py::send_and_aggregate
 
 from __future__ import annotations
 

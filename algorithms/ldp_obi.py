@@ -28,7 +28,7 @@ source.
 #  8      Q~ = line 7 / D + beta^r + (H-h+1) beta^p                -> plan
 #  9      pi(s) = argmax_a Q~(s, a), V~ = clip(max_a Q~, 0, H-h+1) -> algorithms/tabular/greedy.py::act_greedily
 # 10    roll out a trajectory by pi^k                              -> algorithms/tabular/simulator.py::play
-# 11    the user sends a private report; the server adds it   -> privacy/queries/count_kernels.py::send_and_aggregate
+# 11    the user sends a private report; the server adds it   -> privacy/queries/counts.py::send_and_aggregate
 
 from __future__ import annotations
 

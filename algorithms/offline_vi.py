@@ -14,7 +14,7 @@ logged episodes', has the format of the file and an example.
 #                                                         algorithms/tabular/loop.py::run_in_blocks
 #  3    roll out the behaviour policy                  -> algorithms/tabular/simulator.py::play_stochastic
 #       or, in logged_vi, take row k of the file       -> play_logged
-#  4  receive N~, R~, once                             -> privacy/queries/count_kernels.py::send_and_aggregate
+#  4  receive N~, R~, once                             -> privacy/queries/counts.py::send_and_aggregate
 #  5  V~_{H+1} = V^cert_{H+1} = 0; for h = H, ..., 1   -> plain_plan; plan is the same, compiled
 #  6    Q~ = lower bound of r + P V~, constants scaled -> plain_lower_values; lower_value in kernels
 #  7    pi(s) = argmax_a Q~(s, a), V~(s) = its value   -> plain_plan, plan

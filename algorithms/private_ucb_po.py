@@ -17,7 +17,7 @@ stochastic rewards seen along the way.
 #  9      Q~ = min(H-h+1, max(0, c~ + P~ V~ - beta)) -> algorithms/private_ucb_vi.py::optimistic_q
 # 10      V~(s) = sum_a Q~(s, a) pi(a|s)             -> _evaluate
 # 11    roll out a trajectory by pi^k                -> algorithms/tabular/simulator.py::play_stochastic
-# 12    receive C~, N~ from the Privatizer           -> privacy/queries/count_kernels.py::send_and_aggregate
+# 12    receive C~, N~ from the Privatizer           -> privacy/queries/counts.py::send_and_aggregate
 # 13    pi^{k+1} proportional to pi^k exp(-eta Q~)   -> _improve, at the start of the next plan
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ With trust model none it is UCB-VI with a Hoeffding bonus (Azar, Osband, Munos 2
 #  9      V~(s) = min_a Q~(s, a)                     -> plain_plan; algorithms/tabular/greedy.py::act_greedily
 # 10      pi(s) = argmin_a Q~(s, a)                  -> plain_plan; algorithms/tabular/greedy.py::act_greedily
 # 11    roll out a trajectory by pi^k                -> algorithms/tabular/simulator.py::play
-# 12    receive C~, N~ from the Privatizer           -> privacy/queries/count_kernels.py::send_and_aggregate
+# 12    receive C~, N~ from the Privatizer           -> privacy/queries/counts.py::send_and_aggregate
 
 from __future__ import annotations
 

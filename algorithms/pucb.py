@@ -26,7 +26,7 @@ next value, and one clip of Q replaces UBEV's two, of reward and of value.
 #  7      Q~ = clip(line 5 / N~ + conf, 0, H) if N~ >= max(2 E, 1), else H -> plan
 #  8      pi(s) = argmax_a Q~(s, a), V~(s) = its value -> algorithms/tabular/greedy.py::act_greedily
 #  9    roll out a trajectory by pi^k                  -> algorithms/tabular/simulator.py::play
-# 10    receive N~, R~ from the private counters       -> privacy/queries/count_kernels.py::send_and_aggregate
+# 10    receive N~, R~ from the private counters       -> privacy/queries/counts.py::send_and_aggregate
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ that of a prior. No theorem covers the algorithm.
 #  9      Q~ = H-h+1 - mean + scale z deviation                  -> plan
 # 10      pi(s) = argmax_a Q~, V~ = clip(max_a Q~, 0, H-h+1)     -> algorithms/tabular/greedy.py::act_greedily
 # 11    roll out pi^k, count transitions and losses              -> algorithms/tabular/simulator.py::play
-# 12    receive N~, L~ from the privatizer                       -> privacy/queries/count_kernels.py::send_and_aggregate
+# 12    receive N~, L~ from the privatizer                       -> privacy/queries/counts.py::send_and_aggregate
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ min-player has one action, it is DP-UCBVI (Qiao, Wang 2023).
 # 14        pi(s) = CCE(Q_up, Q_lo)           -> envs/games/equilibria.py::coarse_correlated_equilibrium
 # 15        V_up, V_lo = E_pi Q_up, E_pi Q_lo -> _mean
 # 18    deploy pi^k, get a trajectory         -> play
-# 19    update the private counts             -> privacy/queries/count_kernels.py::send_and_aggregate
+# 19    update the private counts             -> privacy/queries/counts.py::send_and_aggregate
 # 20    if (V_up - V_lo)(s_1) < Delta         -> _keep_smallest_gap, at the end of plan, before line 18
 # 21      Delta = this gap, pi^out = pi^k     -> _keep_smallest_gap
 # 24  return the marginals of pi^out          -> DPNashVIConfig.policies

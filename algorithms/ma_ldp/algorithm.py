@@ -17,9 +17,9 @@ Paper: [TH23] Algorithm 1.
 # 18     w~ = w + gamma (r^i - r-) grad r-             -> play, released, then correct
 # 20, 21 a = (a^1, ..., a^n); observe s_{h+1}          -> envs/network_mdp/dynamics.py::next_state
 # 22-24 for i: dLambda~ = phi_V phi_V^T, du~ = phi_V V -> _look, privacy/mechanisms/gram.py::finish_gram
-# 25, 26 dLambda = dLambda~ + W, du = du~ + xi         -> privacy/queries/linear_statistics_kernels.py::send_statistics
-# 29-32 for i: D_k^i; send D_k to the server           -> privacy/queries/linear_statistics_kernels.py::send_statistics
-# 33-37 server: Lambda, u += dLambda, du               -> privacy/queries/linear_statistics_kernels.py::add_statistics
+# 25, 26 dLambda = dLambda~ + W, du = du~ + xi         -> privacy/queries/linear_statistics.py::send_statistics
+# 29-32 for i: D_k^i; send D_k to the server           -> privacy/queries/linear_statistics.py::send_statistics
+# 33-37 server: Lambda, u += dLambda, du               -> privacy/queries/linear_statistics.py::add_statistics
 # 38     Sigma = Lambda + eta I                        -> estimate, shift_rates (D24)
 # 39     theta^ = Sigma^(-1) u                         -> estimate
 # 42     send Sigma, theta^ to user k+1                -> _plan
@@ -54,7 +54,7 @@ from dprl.envs import Env, LinearMixtureMDP
 from dprl.envs.network_mdp.dynamics import next_state, team_value
 from dprl.privacy import StatisticsLayout, StatisticsPrivacy, StatisticsPrivatizer, Streams
 from dprl.privacy.base import check_choice, check_fields
-from dprl.privacy.queries.linear_statistics_kernels import (
+from dprl.privacy.queries.linear_statistics import (
     StatisticsChannel,
     add_statistics,
     aggregate_statistics,

@@ -20,7 +20,7 @@ from dprl.algorithms.tabular.loop import learning_loop
 from dprl.algorithms.tabular.simulator import play_stochastic, stochastic_regret
 from dprl.envs import FiniteMDP
 from dprl.privacy import CountPrivatizer, Streams
-from dprl.privacy.queries.count_kernels import Released
+from dprl.privacy.queries.counts import Released
 
 Planner = Callable[..., Int64Array | Float64Array]
 _KINDS = (bool, int, float, str)

@@ -17,7 +17,7 @@ from dprl.algorithms.tabular.simulator import ALL_STATES, Simulator, count_famil
 from dprl.envs import Env, FiniteMDP
 from dprl.privacy import CountFamilies, CountPrivacy, CountPrivatizer, PooledFamilies, Streams
 from dprl.privacy.base import check_fields
-from dprl.privacy.queries.count_kernels import Released
+from dprl.privacy.queries.counts import Released
 
 E = TypeVar("E", bound=Env)
 

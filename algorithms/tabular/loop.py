@@ -16,7 +16,7 @@ from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.tabular.simulator import ALL_STATES, clear_device, play, play_stochastic, regret
 from dprl.compiled import JIT_DISABLED, no_alloc_kernel
 from dprl.privacy import CountPrivatizer
-from dprl.privacy.queries.count_kernels import (
+from dprl.privacy.queries.counts import (
     CountChannel,
     Released,
     release,

@@ -24,11 +24,10 @@ from dprl.privacy.counters.release import release_prefix
 from dprl.privacy.mechanisms.gram import GramGaussian, RawGram, attaining_pair
 from dprl.privacy.mechanisms.reports import UnaryEncoder
 from dprl.privacy.queries.base import CHARGED
-from dprl.privacy.queries.count_kernels import CountChannel, encode, send_and_aggregate
-from dprl.privacy.queries.count_kernels import release as write_release
 from dprl.privacy.queries.count_layout import CountFamilies, CountFamily, UserRecord, add_record
-from dprl.privacy.queries.linear_statistics import StatisticsQuery
-from dprl.privacy.queries.linear_statistics_kernels import StatisticsChannel, send_statistics
+from dprl.privacy.queries.counts import CountChannel, encode, send_and_aggregate
+from dprl.privacy.queries.counts import release as write_release
+from dprl.privacy.queries.linear_statistics import StatisticsChannel, StatisticsQuery, send_statistics
 from dprl.privacy.randomness.bits import KEY_WORDS, fill_bits
 from dprl.privacy.randomness.streams import Streams, derived_key
 

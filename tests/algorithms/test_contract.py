@@ -13,7 +13,7 @@ import pytest
 from dprl.algorithms import ALGORITHMS, BernsteinVIConfig, DPNashVIConfig, TabularLearner
 from dprl.envs import Env, FiniteMDP, MarkovGame, RandomGame, RiverSwim
 from dprl.privacy import CountPrivacy, Streams
-from dprl.privacy.queries.count_kernels import release, send_and_aggregate
+from dprl.privacy.queries.counts import release, send_and_aggregate
 from tests.algorithms.cases import (
     EACH,
     EACH_ONLINE,

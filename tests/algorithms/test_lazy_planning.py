@@ -12,7 +12,7 @@ import pytest
 
 from dprl.algorithms import ALGORITHMS
 from dprl.privacy import CountPrivacy
-from dprl.privacy.queries.count_kernels import release, send_and_aggregate
+from dprl.privacy.queries.counts import release, send_and_aggregate
 from dprl.privacy.schedule import next_plan
 from tests.algorithms.cases import EACH_ONLINE, ONLINE, PRACTICAL, PRIVACY, Environments, Learner, interpreted
 from tests.grids import paired

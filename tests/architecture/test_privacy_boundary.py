@@ -126,9 +126,7 @@ def test_the_check_sees_a_leak(leak: str) -> None:
     assert unreleased_reads(leak)
 
 
-@pytest.mark.parametrize(
-    "leak", ["Released(values, 3, 1)", "count_kernels.Released(values, 3, 1)", "UserMessage(1, x, y)"]
-)
+@pytest.mark.parametrize("leak", ["Released(values, 3, 1)", "counts.Released(values, 3, 1)", "UserMessage(1, x, y)"])
 def test_the_check_sees_counts_that_were_not_released(leak: str) -> None:
     assert made(leak)
 

@@ -13,10 +13,9 @@ from dprl.privacy.mechanisms.gram import RawGram
 from dprl.privacy.mechanisms.sampling import SILENT
 from dprl.privacy.mechanisms.vectors import VectorMechanism, fill_message
 from dprl.privacy.queries.base import CHARGED
-from dprl.privacy.queries.count_kernels import Released
+from dprl.privacy.queries.counts import Released
 from dprl.privacy.queries.gradients import estimate_all
-from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
-from dprl.privacy.queries.linear_statistics_kernels import add_statistics, send_statistics
+from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery, add_statistics, send_statistics
 
 
 def sent(privatizer: CountPrivatizer, record: UserRecord, user: int) -> Released:

@@ -29,8 +29,7 @@ from dprl.privacy.counters import COUNTERS
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.queries.gradients import receive, submit
-from dprl.privacy.queries.linear_statistics import correction_row, gram_row
-from dprl.privacy.queries.linear_statistics_kernels import add_statistics, send_statistics
+from dprl.privacy.queries.linear_statistics import add_statistics, correction_row, gram_row, send_statistics
 
 D, B, N = 5, 4, 11
 LAYOUT = StatisticsLayout(horizon=4, dimension=3, n_messages=2, n_agents=2, reward_dimension=2)

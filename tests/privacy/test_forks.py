@@ -30,9 +30,9 @@ from dprl.privacy.counters import COUNTERS
 from dprl.privacy.designs.base import AUTO
 from dprl.privacy.designs.counts import report_names
 from dprl.privacy.designs.linear_statistics import CERTIFIED
-from dprl.privacy.queries import count_kernels
+from dprl.privacy.queries import counts
 from dprl.privacy.queries.gradients import GradientLayout, receive, submit
-from dprl.privacy.queries.linear_statistics_kernels import add_statistics, send_statistics
+from dprl.privacy.queries.linear_statistics import add_statistics, send_statistics
 
 N_USERS, DIMENSION = 15, 6
 OS, SEEDED = NoiseConfig(entropy="os"), NoiseConfig()
@@ -54,8 +54,8 @@ def of_counts(settings: Any, noise: NoiseConfig, families: Any, contribution: An
 
     def release(user: int, data: int) -> bytes:
         given = contribution(privatizer.query.families, np.random.default_rng(data))
-        count_kernels.send_and_aggregate(privatizer.channel, given.index, given.value, user)
-        count_kernels.release(privatizer.channel)
+        counts.send_and_aggregate(privatizer.channel, given.index, given.value, user)
+        counts.release(privatizer.channel)
         return bytes(privatizer.channel.needed.tobytes())
 
     return Case(privatizer, release)

@@ -30,7 +30,7 @@ from dprl.privacy.designs.base import AUTO
 from dprl.privacy.designs.counts import report_names
 from dprl.privacy.designs.linear_statistics import CERTIFIED
 from dprl.privacy.queries.gradients import GradientLayout
-from dprl.privacy.queries.linear_statistics_kernels import add_statistics, send_statistics
+from dprl.privacy.queries.linear_statistics import add_statistics, send_statistics
 from tests.privacy.sending import sent
 
 N_USERS, HORIZON, DIMENSION, WINDOW = 5, 6, 300, 64

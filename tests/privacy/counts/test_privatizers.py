@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from dprl.privacy import CountFamilies, CountPrivacy, CountPrivatizer, Streams, UserRecord
-from dprl.privacy.queries.count_kernels import release, send_and_aggregate
+from dprl.privacy.queries.counts import release, send_and_aggregate
 from tests.privacy.sending import sent
 
 Families = Callable[..., CountFamilies]

@@ -19,9 +19,8 @@ from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.reports import UnaryEncoder
 from dprl.privacy.noise_design import NoiseDesign
-from dprl.privacy.queries.count_kernels import SUMS, encode, send_and_aggregate
 from dprl.privacy.queries.count_layout import CountEncoding
-from dprl.privacy.queries.counts import CountQuery
+from dprl.privacy.queries.counts import SUMS, CountQuery, encode, send_and_aggregate
 from tests.privacy.conftest import KINDS
 from tests.privacy.sending import sent
 

@@ -11,7 +11,7 @@ from dprl.algorithms.bernstein_vi import BernsteinVIConfig
 from dprl.envs.riverswim import RiverSwim
 from dprl.privacy import CountPrivacy, CountPrivatizer, LedgerError, Streams, UserRecord
 from dprl.privacy.counters import COUNTERS
-from dprl.privacy.queries.count_kernels import release, send_and_aggregate
+from dprl.privacy.queries.counts import release, send_and_aggregate
 from dprl.privacy.schedule import ReleaseSchedule
 
 Users = Callable[[CountPrivatizer, int], list[UserRecord]]

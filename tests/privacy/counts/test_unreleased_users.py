@@ -10,8 +10,8 @@ import pytest
 from dprl.privacy import CountPrivacy, CountPrivatizer, LedgerError, Streams, UserRecord
 from dprl.privacy.counters import COUNTERS
 from dprl.privacy.queries.base import SENT
-from dprl.privacy.queries.count_kernels import release, send_and_aggregate
 from dprl.privacy.queries.count_layout import RELEASED_FAMILIES
+from dprl.privacy.queries.counts import release, send_and_aggregate
 
 Users = Callable[[CountPrivatizer, int], list[UserRecord]]
 Maker = Callable[..., CountPrivatizer]

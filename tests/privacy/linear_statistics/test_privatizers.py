@@ -13,7 +13,7 @@ from scipy import stats
 
 from dprl.privacy import LedgerError, NoiseConfig, StatisticsLayout, StatisticsPrivacy, StatisticsPrivatizer, Streams
 from dprl.privacy.mechanisms.gram import GramBoundedLaplace
-from dprl.privacy.queries.linear_statistics_kernels import add_statistics, send_statistics
+from dprl.privacy.queries.linear_statistics import add_statistics, send_statistics
 from tests.without_compiler import printed_both_ways
 
 FAST, OS = NoiseConfig(), NoiseConfig(entropy="os")

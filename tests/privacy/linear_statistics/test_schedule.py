@@ -11,8 +11,12 @@ import pytest
 
 from dprl.privacy import LedgerError, StatisticsLayout, StatisticsPrivacy, StatisticsPrivatizer, Streams
 from dprl.privacy.accounting.closed_forms import gaussian_mu
-from dprl.privacy.queries.linear_statistics import StatisticsQuery
-from dprl.privacy.queries.linear_statistics_kernels import add_statistics, aggregate_statistics, send_statistics
+from dprl.privacy.queries.linear_statistics import (
+    StatisticsQuery,
+    add_statistics,
+    aggregate_statistics,
+    send_statistics,
+)
 from dprl.privacy.schedule import ReleaseSchedule
 
 LAYOUT = StatisticsLayout(horizon=4, dimension=3, n_messages=2, n_agents=2, reward_dimension=2)

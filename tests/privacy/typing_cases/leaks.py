@@ -6,7 +6,7 @@ import numpy as np
 
 from dprl.algorithms import TabularLearner
 from dprl.privacy import CountPrivatizer, GradientPrivatizer, PrivateMessages, SubmissionRange, UserMessage, UserRecord
-from dprl.privacy.queries.count_kernels import Released
+from dprl.privacy.queries.counts import Released
 
 
 def of_counts(algorithm: TabularLearner, privatizer: CountPrivatizer, record: UserRecord, message: UserMessage) -> None:
