@@ -169,10 +169,9 @@ def verdict(epsilon: float, delta: float, proved_epsilon: float, proved_delta: f
     leaves without noise.
 
     Args:
-        epsilon, delta: the claim.
+        epsilon, delta: the claim. raw: whether something leaves without noise.
         proved_epsilon: the epsilon proved at `delta`, so the pure one for delta 0; may be infinite.
         proved_delta: the delta proved at `epsilon`.
-        raw: whether something leaves without noise.
 
     >>> verdict(1.0, 0.0, proved_epsilon=1.0, proved_delta=0.0, raw=False)
     'holds'

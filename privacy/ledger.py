@@ -96,10 +96,8 @@ class Ledger:
     def charge(self, first: int, last: int) -> None:
         """Charge submissions first..last (1-based, inclusive) before they are released: all or none of them.
 
-        Raises:
-            LedgerError: if one of them was charged before, some would be left out, the journal cannot be written, or
-                this process was forked from the one that may charge.
-            ValueError: beyond the ledger's capacity.
+        Raises LedgerError if one of them was charged before, some would be left out, the journal cannot be written, or
+        this process was forked from the one that may charge; ValueError beyond the ledger's capacity.
         """
         first, last = operator.index(first), operator.index(last)
         with self._lock:

@@ -109,10 +109,7 @@ class Privatizer(Generic[Q]):
     def charge(self, first: int, last: int) -> None:
         """Charge submissions first..last (inclusive) before the compiled loop sends them through `channel`.
 
-        Raises:
-            LedgerError: if one of them was charged before, some are left out, the journal cannot be written, or
-                there are clients.
-            ValueError: beyond `capacity`.
+        Raises like `Ledger.charge`, and LedgerError if there are clients.
         """
         self._take(LOOP)
         self.ledger.charge(first, last)
@@ -121,9 +118,8 @@ class Privatizer(Generic[Q]):
     def lease(self, k: int) -> SubmissionRange:
         """Charge the next k submissions and return them, for clients.
 
-        Raises:
-            LedgerError: if fewer are left, the compiled loop submits, or this query's messages cannot be from clients.
-            ValueError: for k below 1.
+        Raises ValueError for k below 1, and LedgerError if fewer are left, the compiled loop submits, or this query's
+        messages cannot be from clients.
         """
         if self.trust_model == SHUFFLE or (self.server_noise and not self.query.adds_up_messages):
             raise LedgerError(
@@ -171,9 +167,8 @@ class Privatizer(Generic[Q]):
 
         For one user at a time; learners charge a stretch of users by `charge`, and compiled loops send.
 
-        Raises:
-            LedgerError: if this user has submitted already, or one before has not.
-            ValueError: for a record of another shape; nobody is charged.
+        Raises LedgerError if this user has submitted already, or one before has not; ValueError for a record of another
+        shape, and nobody is charged.
         """
         self.query.check_record(record)
         self.charge(user, user)
@@ -255,9 +250,8 @@ class Privatizer(Generic[Q]):
 
         With a trusted server or shuffler it contains sums that nobody else may see.
 
-        Raises:
-            LedgerError: if the noise comes from the operating system, because it is not stored, so nothing could
-                continue; or with a journal, from which a new privatizer continues.
+        Raises LedgerError if the noise comes from the operating system, because it is not stored, so nothing could
+        continue; and with a journal, from which a new privatizer continues.
         """
         if self._streams.noise.entropy == "os":
             raise LedgerError(
@@ -285,9 +279,8 @@ class Privatizer(Generic[Q]):
         release if their data are the same, as in a simulation with the same seed and code; with other data, the
         difference of the two releases would be exact.
 
-        Raises:
-            LedgerError: if this privatizer has charged users, or its noise comes from the operating system.
-            ValueError: if the state is not of this privatizer.
+        Raises LedgerError if this privatizer has charged users, or has noise from the operating system; ValueError for
+        another privatizer's state.
         """
         if self._source != _NOBODY:
             raise LedgerError(f"submissions up to {self.charged} are charged here already; load into a new privatizer")
@@ -383,11 +376,7 @@ def sealed(fixed: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
 
 
 def check_sealed(state: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray], fixed: str) -> None:
-    """Raise ValueError unless `sealed` returned `state` in a run of the same kind.
-
-    Args:
-        state: from a caller. own: from `sealed`, of the run that is to continue. fixed: of that run.
-    """
+    """Raise ValueError unless `sealed` returned `state` in a run like the one that continues, of `own` and `fixed`."""
     check_arrays(state, own)
     if not np.array_equal(state[_FIXED], own[_FIXED]):
         raise ValueError("the state is of other noise, another seed or other settings; resume with the same ones")

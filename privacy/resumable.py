@@ -114,7 +114,6 @@ class UserClient(Generic[Q]):
     def takes_part_in(self, server: str) -> bool:
         """Whether a server's run, `ServerPrivatizer.run`, is of this client's config."""
         name, of_one, _ = server.partition(_OF_ONE_SERVER)
-        # A server that adds the noise names its folder, as the messages have none.
         return name == self.run and bool(of_one) == self._spec.query.noisy_sides[1]
 
     def submit(self, record: Any, server: str = "") -> UserMessage:  # noqa: ANN401 - each query has its own
@@ -123,10 +122,8 @@ class UserClient(Generic[Q]):
         record: a `UserRecord` for counts, float64[d] for gradients.
         server: the name of the run of the server that counts the message; under `ldp` it can be left out.
 
-        Raises:
-            LedgerError: if the server is of another run, the user has no submission left, a message waits, or the
-                journal cannot be written.
-            ValueError: for a record of another shape; nothing is charged.
+        Raises LedgerError if the server is of another run, the user has no submission left, a message waits, or the
+        journal cannot be written; ValueError for a record of another shape, and nothing is charged.
         """
         self._spec.query.check_record(record)
         if not self.takes_part_in(server or self.run):
@@ -350,7 +347,6 @@ class ServerPrivatizer(Privatizer[Q]):
         self._halfway = False
 
     def _save(self, log: _MessageLog) -> None:
-        """Write the state in place of the messages before it."""
         write_arrays(self._saved, sealed(self.run, self._state()), private=True)
         log.clear()
 
@@ -358,7 +354,6 @@ class ServerPrivatizer(Privatizer[Q]):
         return {"position": np.array([self._position]), "received": self._counted.to_array(), **self._kept()}
 
     def _kept(self) -> dict[str, np.ndarray]:
-        """Return the arrays that a restarted server needs."""
         own = {f"own/{name}": array for name, array in self._arrays.items()}
         return own | self.query.changing(self.channel)
 

@@ -52,8 +52,7 @@ def measure(
     Args:
         probe: the attack. claim: under audit. proof: of the noise at the probe.
         runs: per world, for the bound; half as many further runs choose the threshold.
-        seed: of all draws.
-        alpha: one minus the joint confidence of the bounds.
+        seed: of all draws. alpha: one minus the joint confidence of the bounds.
 
     Paper: Jagielski, Ullman, Oprea 2020, Theorem 1.
     """

@@ -61,13 +61,10 @@ class Measurement:
     """Lower bound by running the sampler at a probe: a configuration with a loss that sampling can show.
 
     Args:
-        method: 'two worlds', or 'same seeds' for a message without noise.
-        probe: the configuration.
-        claim: restricted to the probe.
-        proof: the guarantee of the noise there.
+        method: 'two worlds', or 'same seeds' for a message without noise. probe: the configuration.
+        claim: restricted to the probe. proof: the guarantee of the noise there.
         epsilon_lb, delta_lb: the bounds: epsilon at the claimed delta, delta at the claimed epsilon.
-        confidence: of both together.
-        runs: per world.
+        confidence: of both together. runs: per world.
         largest_epsilon_lb: epsilon_lb if no run were ambiguous; infinite if nothing limits it.
     """
 
@@ -114,14 +111,10 @@ class Finding:
     """One claim under audit, with the proof on its noise and, once it has run, the attack.
 
     Args:
-        name: short, unique on its page.
-        subject: the mechanism and its noise, in a line.
-        claim: under audit.
-        proof: the guarantee of its noise.
+        name: short, unique on its page. subject: the mechanism and its noise, in a line.
+        claim: under audit. proof: the guarantee of its noise. note: further facts for a reader.
         measurement: of the attack; None before it has run, and without one.
-        note: further facts for a reader.
-        attack: runs the sampler; None if sampling cannot show anything in reasonable time.
-        runs: of the attack, per world.
+        attack: runs the sampler; None if sampling cannot show anything in reasonable time. runs: per world.
     """
 
     name: str

@@ -211,8 +211,7 @@ class CountEncoding:
             [0, 1] becomes a coin that chooses between two cells (unbiased pre-processing by the user).
         whole: whether to send coins instead of values in [0, 1] if separate, too, so that all numbers are whole.
 
-    Raises:
-        ValueError: if the families do not allow it.
+    Raises ValueError if the families do not allow it.
     """
 
     needed: CountFamilies

@@ -223,8 +223,7 @@ class CountQuery(Query):
         shuffled: whether a shuffler permutes the reports between two releases.
         printed: a paper's error bound to use instead of the exact one; None for that.
 
-    Raises:
-        LedgerError: for a counter or a law that the kernels cannot run, or a counter of other releases.
+    Raises LedgerError for a counter or a law that the kernels cannot run, or a counter of other releases.
     """
 
     encoding: CountEncoding
@@ -457,10 +456,8 @@ class CountQuery(Query):
 
         Args:
             family: name of the family; every sum is over cells of one step.
-            cells: number of cells in a sum; an episode enters at most one of them.
-            number: number of such sums in all.
-            users: the sums are read after each of the first `users` users.
-            beta: the failure probability.
+            cells: number of cells in a sum; an episode enters at most one of them. number: of such sums in all.
+            users: the sums are read after each of the first `users` users. beta: the failure probability.
 
         Raises ValueError unless 0 < beta < 1, and with `precision: printed`, as no paper bounds weighted sums.
         """

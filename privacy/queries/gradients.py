@@ -278,10 +278,9 @@ class GradientQuery(Query):
         counter: releases running sums of windows, with the noise of `law` on its nodes, and an item for each full
             window; None for independent noise.
 
-    Raises:
-        LedgerError: for a trusted server's window with a law that is no additive noise; for another value of
-            `release_scores`; for a counter with another law than clipped_gaussian, other noise on the nodes, or sums
-            too large for exact arithmetic.
+    Raises LedgerError for a trusted server's window with a law that is no additive noise; for another value of
+    `release_scores`; for a counter with another law than clipped_gaussian, other noise on the nodes, or sums too large
+    for exact arithmetic.
     """
 
     law: VectorMechanism | RawVector
@@ -290,8 +289,7 @@ class GradientQuery(Query):
     window: int = 0
     counter: AnyCounter | None = None
     name: ClassVar[str] = "gradients"
-    adds_up_messages: ClassVar[bool] = True
-    """True: noise of a window is numbered by its submissions."""
+    adds_up_messages: ClassVar[bool] = True  # noise of a window is numbered by its submissions
     sampled: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -468,10 +466,7 @@ class GradientClient:
     *Formal guarantee.* Every message is that of `spec.query` for its submission: with noise, or clipped for a trusted
     server that adds noise to sums. A submission is sent only once from here; give every part of a range to one client
     only. With entropy `seed`, a second client of the same submission draws the same noise; with `os`, keys are drawn
-    here, and a process forked from this one does not have them.
-
-    Args:
-        spec: the privatizer's `client_spec`.
+    here, and a process forked from this one does not have them. `spec` is the privatizer's `client_spec`.
     """
 
     def __init__(self, spec: ClientSpec[GradientQuery]) -> None:
@@ -482,10 +477,8 @@ class GradientClient:
     def send(self, lease: SubmissionRange, gradients: Float64Array) -> PrivateMessages:
         """Return the messages of a range's submissions for gradients float64[k, d].
 
-        Raises:
-            LedgerError: if one of them was sent here before, the lease is another privatizer's, or this process was
-                forked from the one that took the keys.
-            ValueError: for arrays of another shape; the error discloses only shapes; these are public.
+        Raises LedgerError if one of them was sent here before, the lease is another privatizer's, or this process was
+        forked from the one that took the keys; ValueError for arrays of another shape, which is public.
         """
         expected = (len(lease), self.spec.query.dimension)
         given = np.ascontiguousarray(gradients, dtype=np.float64)

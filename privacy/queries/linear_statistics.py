@@ -359,12 +359,9 @@ class StatisticsQuery(Query):
             Laplace node; the law is then RawGram, and the device clips for it. None for noise on messages.
         scales: with a counter, of a number on the diagonal, stage by stage, for a node of scale 1; changes are divided
             by them. reward_scale: of a number of the corrections; 0 if none are sent.
-        schedule: of a trusted server's releases, the items of its counter; None for a release after every
-            user.
+        schedule: of a trusted server's releases, the items of its counter; None for one after every user.
 
-    Raises:
-        LedgerError: if the laws do not fit each other, the layout or the schedule.
-        ValueError: for scales that are not above 0.
+    Raises LedgerError if the laws do not fit each other, the layout or the schedule; ValueError for scales not above 0.
     """
 
     layout: StatisticsLayout
