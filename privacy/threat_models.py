@@ -174,28 +174,11 @@ THREAT_MODELS: dict[tuple[str, TrustModel], ThreatModel] = {
 """Threat models by query and trust model, for one message per user. The queries add their options."""
 
 
-def _of_model(query: str, model: TrustModel) -> ThreatModel:
-    """Return the threat model of gradients or statistics. Raises LedgerError if the query has no such trust model."""
+def of_model(query: str, model: TrustModel) -> ThreatModel:
+    """Return the threat model of a query without options. Raises LedgerError if it has no such trust model."""
     if (query, model) not in THREAT_MODELS:
         raise LedgerError(f"{query} have no trust model {model}; a shuffler permutes counts only")
     return THREAT_MODELS[query, model]
-
-
-def of_gradients(
-    model: TrustModel, submissions: int, release_scores: str, channels: tuple[str, ...] = ()
-) -> ThreatModel:
-    """Return the threat model of gradients that agents submit, each up to `submissions` times.
-
-    Args:
-        release_scores: 'simulator': raw scores are read; 'none': they are not. channels: other channels that an
-            algorithm leaves open, in words.
-    """
-    found = _of_model("gradients", model)
-    if submissions > 1:
-        found = replace(found, unit=f"one agent, who sends at most {submissions} messages")
-    if model == "none":
-        return found
-    return found.excluding(*((RAW_SCORES,) if release_scores == "simulator" else ()), *channels, first=True)
 
 
 def of_sampled_gradients(found: ThreatModel) -> ThreatModel:
@@ -220,7 +203,7 @@ def of_statistics(model: TrustModel, rewards: str, clipped: bool) -> ThreatModel
         rewards: treatment of corrections to them: 'public', not sent; 'noisy'; 'open', sent without noise.
         clipped: whether the device clips features and values.
     """
-    found = _of_model("statistics", model)
+    found = of_model("statistics", model)
     if model == "none":
         return found
     if rewards == "noisy":

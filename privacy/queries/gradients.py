@@ -46,7 +46,7 @@ from dprl.privacy.queries.base import (
     new_cursor,
 )
 from dprl.privacy.randomness.streams import Streams, noise_identity
-from dprl.privacy.threat_models import ThreatModel, of_gradients
+from dprl.privacy.threat_models import RAW_SCORES, ThreatModel, of_model
 
 _LARGEST_SUM = 2**52
 
@@ -365,7 +365,12 @@ class GradientQuery(Query):
 
     def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
         """Return the threat model; a counter is among the covered channels."""
-        found = of_gradients(model, submissions, self.release_scores, self.left_open)
+        found = of_model(self.name, model)
+        if submissions > 1:
+            found = replace(found, unit=f"one agent, who sends at most {submissions} messages")
+        if model != "none":
+            scores = (RAW_SCORES,) if self.release_scores == "simulator" else ()
+            found = found.excluding(*scores, *self.left_open, first=True)
         if self.counter is None:
             return found
         n, name = self.counter.n_items, self.counter.name
