@@ -143,6 +143,12 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
             raise ValueError(f"delta must be above 0 with {kind}, got 0; set one, or use gram_laplace")
         if self.model == "ldp":
             self._check_local()
+        without = [] if self.treatment == "noisy" else [("reward_share", REWARD_SHARE), ("reward_clip", 1.0)]
+        without += [("stage_scales", True)] if self.model == "ldp" and self.calibration == "printed" else []
+        for key, default in without:
+            if getattr(self, key) != default:
+                where = "the printed calibration" if key == "stage_scales" else f"rewards {self.treatment}"
+                raise ValueError(f"{key} must be left out with {where}, got {getattr(self, key)!r}; it has no effect")
 
     def _check_local(self) -> None:
         for key in ("bound_ratio", "noise_scale"):
@@ -151,11 +157,6 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
             raise ValueError(
                 f"bound_ratio must be 1 with {self.calibration} {self.mechanism}, got {self.bound_ratio!r}; "
                 "only gram_bounded_laplace with calibration: printed lets you choose it"
-            )
-        if self.reward_share != REWARD_SHARE and self.treatment != "noisy":
-            raise ValueError(
-                f"reward_share must be left out with rewards {self.treatment}, got {self.reward_share!r}; only noisy "
-                "ones have one"
             )
         if self.calibration == "printed":
             if self.rewards == "noisy":
