@@ -13,11 +13,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
 _ANYBODY, _OWNER = 0o666, 0o600
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], object], private: bool = False) -> None:
@@ -135,18 +136,12 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
                 raise ValueError(f"{path.name} must have arrays that are not compressed, within its size")
             for entry in entries:
                 with archive.open(entry) as array:
-                    _require_size(array, entry.file_size, entry.filename)
+                    version = np.lib.format.read_magic(array)
+                    if version not in _HEADERS:
+                        raise ValueError(f"{entry.filename} must be of NumPy's format 1.0 or 2.0")
+                    shape, _, dtype = _HEADERS[version](array)
+                    if array.tell() + math.prod(shape) * dtype.itemsize != entry.file_size:
+                        raise ValueError(f"{entry.filename} must have as many numbers as its header states")
         file.seek(0)
         with np.load(file, allow_pickle=False) as arrays:
             return {key: arrays[key] for key in arrays.files}
-
-
-def _require_size(array: IO[bytes], size: int, name: str) -> None:
-    """Raise ValueError unless an .npy file of `size` bytes has the numbers that its header states."""
-    version = np.lib.format.read_magic(array)
-    headers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    if version not in headers:
-        raise ValueError(f"{name} must be of NumPy's format 1.0 or 2.0")
-    shape, _, dtype = headers[version](array)
-    if array.tell() + math.prod(shape) * dtype.itemsize != size:
-        raise ValueError(f"{name} must have as many numbers as its header states")

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from dprl.platform.errors import broken_rule
-from dprl.plugins import VARIABLE as PLUGINS_VARIABLE
+from dprl.sources import VARIABLE as PLUGINS_VARIABLE
 
 _CPU_VARIABLE = "DPRL_NUM_CPUS"
 

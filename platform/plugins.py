@@ -15,18 +15,20 @@ from dprl import algorithms, envs
 from dprl.algorithms.tabular import TabularMDPConfig
 from dprl.algorithms.tabular.functions import Planner, algorithm_of
 from dprl.platform.errors import broken_rule
-from dprl.plugins import (
+from dprl.sources import (
     ANY,
     GROUP,
     VARIABLE,
     imported_packages,
+    is_installed,
     is_module_name,
     package_of,
     plugin_files,
     plugin_modules,
+    results_version,
+    sources_are_unchanged,
     used_packages,
 )
-from dprl.sources import is_installed, results_version, sources_are_unchanged
 
 __all__ = [
     "PLUGIN_ERRORS",

@@ -16,8 +16,8 @@ from dprl.platform.configs.yaml_text import read_yaml
 from dprl.platform.errors import UserError, below, broken_rule, nearest, print_error, shortened, shown, suggestion
 from dprl.platform.plugins import load_plugins, require_digested_modules
 from dprl.platform.program import command
-from dprl.plugins import plugin_files
 from dprl.privacy import Certificate
+from dprl.sources import plugin_files
 
 T = TypeVar("T")
 

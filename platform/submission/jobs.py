@@ -25,7 +25,7 @@ from dprl.platform.errors import (
     first_line,
 )
 from dprl.platform.submission.dashboard import Dashboard
-from dprl.plugins import VARIABLE
+from dprl.sources import VARIABLE
 
 _SWEEP_CODES = {EXIT_DONE, EXIT_SOME_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED}
 _STOPPING = {"RAY_JOB_STOP_WAIT_TIME_S": "60"}

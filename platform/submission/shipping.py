@@ -13,8 +13,15 @@ from typing import Any
 
 from dprl.platform.configs.yaml_text import write_yaml
 from dprl.platform.errors import UserError
-from dprl.plugins import VARIABLE, imported_packages, is_module_name, package_files, package_of, plugin_files
-from dprl.sources import is_installed
+from dprl.sources import (
+    VARIABLE,
+    imported_packages,
+    is_installed,
+    is_module_name,
+    package_files,
+    package_of,
+    plugin_files,
+)
 
 CONFIG_FILE = "config.yaml"
 _PACKAGE = "dprl"

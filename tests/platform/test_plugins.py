@@ -28,8 +28,7 @@ from dprl.platform.plugins import (
 )
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.cell import CellRun
-from dprl.plugins import plugin_modules, plugin_sources, used_packages
-from dprl.sources import code_digest, results_version
+from dprl.sources import code_digest, plugin_modules, plugin_sources, results_version, used_packages
 
 pytestmark = pytest.mark.usefixtures("one_drawing")
 
@@ -308,7 +307,7 @@ def test_entry_points_are_plugins_too(named: Callable[..., None], monkeypatch: p
         assert group == "dprl.plugins"
         return [importlib.metadata.EntryPoint("shop", "shop.parts:ignored", group)]
 
-    monkeypatch.setattr("dprl.plugins.importlib.metadata.entry_points", entry_points)
+    monkeypatch.setattr("dprl.sources.importlib.metadata.entry_points", entry_points)
     named("ours", "shop.parts")
     assert plugin_modules() == ("ours", "shop.parts")
     named()
