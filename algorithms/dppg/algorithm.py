@@ -31,7 +31,7 @@ from dprl.algorithms.base import Float64Array, Metric, Releases, check_number, c
 from dprl.algorithms.dppg.network import Network
 from dprl.algorithms.learner import Learner
 from dprl.algorithms.pgc.aggregator import AggregatorState, CollectionRules, aggregate, require_update
-from dprl.algorithms.pgc.user_code import ErrorBarrier, silent
+from dprl.algorithms.pgc.user_code import error_barrier, silent
 from dprl.compiled import no_alloc_kernel
 from dprl.envs import ControlTask, Env, Episodes
 from dprl.privacy import GradientLayout, GradientPrivacy, GradientPrivatizer, Streams
@@ -205,12 +205,10 @@ class _DPPGLearner(Learner):
 
     @property
     def policy(self) -> Float64Array:
-        """The parameters after the last update, a copy float64[d]."""
         return self._server.parameters.copy()
 
     @property
     def derived(self) -> dict[str, float]:
-        """Noise of one release, as its norm."""
         return {"noise_norm": self.privatizer.query.noise_norm}
 
     def _run(self, first: int, last: int) -> dict[str, float]:
@@ -274,7 +272,6 @@ class _DPPGLearner(Learner):
         return self._streams.noise.entropy == "os"
 
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
-        """Continue from `state_dict`, bit for bit. Raises ValueError for the state of another run."""
         super().load_state_dict(state)
         self._pending = self._evaluated = None
 
@@ -301,7 +298,7 @@ class _DPPGLearner(Learner):
             if self._for_users:
                 stack.enter_context(silent())
                 if not heard:
-                    stack.enter_context(ErrorBarrier())
+                    stack.enter_context(error_barrier())
             return stack.pop_all()
 
     def _play(self, n: int, theta: Float64Array, rng: np.random.Generator, *, sampled: bool) -> Episodes:

@@ -9,12 +9,12 @@ Paper: [OT20] sec. 3.1.1, eq. (22) and Algorithm 1.
 
 # [OT20] sec. 3.1.1, each step -> the function that does it, of this file if no other is named.
 #  1  the aggregator delivers theta to agents      -> Aggregator.batch, by
-#                                                     algorithms/pgc/collector.py::Collector._dispatch
+#                                                     algorithms/pgc/collector.py::collect
 #  2  an agent sets theta' = theta and updates it  -> LocalUpdate
 #  3  it reports its gradient with noise           -> report, by privacy/queries/gradients.py::GradientClient.send
 #  4  the aggregator updates theta by reports only -> aggregate
 #     each agent submits once                      -> privacy/privatizer.py::Privatizer.lease
-#     until N submissions are received             -> algorithms/pgc/collector.py::Collector.until
+#     until N submissions are received             -> algorithms/pgc/collector.py::collect
 
 from __future__ import annotations
 
@@ -50,11 +50,6 @@ class CollectionRules(NamedTuple):
     learning_rate: float
     halving: float = 0.0
     summed: bool = False
-
-    @property
-    def versions_kept(self) -> int:
-        """Number of versions of the parameters that agents may still start from."""
-        return -(-self.staleness // self.buffer_size) + 1
 
     def checked(self) -> CollectionRules:
         """Return these rules; raise ValueError if a number is out of range."""
@@ -103,7 +98,8 @@ class AggregatorState(NamedTuple):
     @classmethod
     def first(cls, rules: CollectionRules, parameters: Float64Array) -> AggregatorState:
         """Return the state before the first message, with the initial `parameters` float64[d]."""
-        versions = np.tile(np.asarray(parameters, dtype=np.float64), (rules.versions_kept, 1))
+        kept = -(-rules.staleness // rules.buffer_size) + 1  # versions that agents may still start from
+        versions = np.tile(np.asarray(parameters, dtype=np.float64), (kept, 1))
         buffer_sum, estimate = np.zeros_like(versions[0]), np.zeros_like(versions[0])
         return cls(rules, versions, buffer_sum, np.zeros(2, dtype=np.int64), estimate)
 
@@ -235,10 +231,6 @@ class Aggregator:
     def updates(self) -> int:
         """Number of updates."""
         return int(self._state.counts[UPDATES])
-
-    def startable(self, begun: int) -> int:
-        """Return how many slots can begin after slots 1..begun."""
-        return last_startable(self.rules, self.applied) - begun
 
     def batch(self, lease: SubmissionRange, slots: Int64Array) -> Batch:
         """Return the batch for the agents of a lease, for consecutive startable slots int64[k]."""

@@ -11,15 +11,27 @@ from typing import Any
 import numpy as np
 
 from dprl.algorithms.base import check_whole
-from dprl.algorithms.pgc.aggregator import LARGEST_STALENESS, Aggregator
+from dprl.algorithms.pgc.aggregator import LARGEST_STALENESS, Aggregator, last_startable
 from dprl.privacy import SubmissionRange
 
 AGENTS_PER_CALL, AGENTS_OF_ALL_CALLS = 9, 24
 _PAUSE_SECONDS = 0.02
 
 
-class Collector:
-    """Assigns every slot to an agent, and to a new agent if the message is lost.
+def collect(
+    aggregator: Aggregator,
+    workers: Any,  # noqa: ANN401 - this module does without Ray
+    lease: Callable[[int, int], SubmissionRange],
+    goal: int,
+    *,
+    agents_per_call: int,
+    losses: int,
+    patience: float,
+    fixed: bool = False,
+) -> None:
+    """Collect until `goal` messages are applied in total; then no batch is pending.
+
+    Every slot is assigned to an agent, and to a new agent if the message is lost.
 
     Args:
         aggregator: receives the replies.
@@ -28,86 +40,56 @@ class Collector:
         agents_per_call: most agents per batch. losses: most batches lost in a row. patience: most seconds without a
             reply.
         fixed: whether batches have their full size for any number of runners.
+
+    Raises RuntimeError if no runner is left, LedgerError if no agent is.
     """
-
-    def __init__(
-        self,
-        aggregator: Aggregator,
-        workers: Any,  # noqa: ANN401 - this module does without Ray
-        lease: Callable[[int, int], SubmissionRange],
-        *,
-        agents_per_call: int,
-        losses: int,
-        patience: float,
-        fixed: bool = False,
-    ) -> None:
-        self._aggregator, self._workers, self._lease = aggregator, workers, lease
-        self._agents_per_call, self._losses, self._patience, self._fixed = agents_per_call, losses, patience, fixed
-        self._begun = 0
-        self._again: list[tuple[int, int]] = []  # lost slots, a heap of (first, last)
-        self._lost_in_a_row = 0
-
-    def until(self, goal: int) -> None:
-        """Collect until `goal` messages are applied in total; then no batch is pending.
-
-        Raises RuntimeError if no runner is left, LedgerError if no agent is.
-        """
-        # After an error, pending batches are lost, and their slots are assigned again.
-        self._workers.abandon()
-        self._aggregator.forget_waiting()
-        self._begun = self._aggregator.applied
-        self._again.clear()
-        alive = time.monotonic()
-        while self._aggregator.applied < goal:
-            self._workers.restore()
-            self._dispatch(goal)
-            outcomes = self._workers.outcomes()
-            for slots, reply in outcomes:
-                if reply is not None:
-                    self._lost_in_a_row = 0
-                    self._aggregator.receive(slots, reply)
-                    continue
-                heapq.heappush(self._again, (int(slots[0]), int(slots[-1])))
-                self._lost_in_a_row += 1
-                if self._lost_in_a_row > self._losses:
-                    raise RuntimeError(
-                        f"{self._lost_in_a_row} batches in a row were lost with their runners; see why they die"
-                    )
-            if any(reply is not None for _, reply in outcomes):
-                alive = time.monotonic()
-            elif time.monotonic() - alive > self._patience:
-                raise RuntimeError(
-                    f"no runner has answered for {self._patience:g} s; see why they do not start, or whether "
-                    "episodes end"
-                )
-            elif not outcomes:
-                time.sleep(_PAUSE_SECONDS)
-
-    def _dispatch(self, goal: int) -> None:
-        """Send batches to runners with room while slots can start."""
-        while free := self._workers.free():
-            fresh = min(goal - self._begun, self._aggregator.startable(self._begun))
-            lost = sum(last - first + 1 for first, last in self._again)
-            if lost + fresh <= 0:
-                return
+    # After an error, pending batches are lost, and their slots are assigned again.
+    workers.abandon()
+    aggregator.forget_waiting()
+    begun, lost_in_a_row, alive = aggregator.applied, 0, time.monotonic()
+    again: list[tuple[int, int]] = []  # lost slots, a heap of (first, last)
+    while aggregator.applied < goal:
+        workers.restore()
+        # Send batches to runners with room while slots can start.
+        while free := workers.free():
+            startable = last_startable(aggregator.rules, aggregator.applied) - begun
+            fresh, lost = min(goal - begun, startable), sum(last - first + 1 for first, last in again)
             runner, load = next(iter(free.items()))
             # Small batches cost as much as large ones, so a busy runner waits for a full batch.
-            if load and lost + fresh < self._agents_per_call and fresh < goal - self._begun:
-                return
+            waits = load and lost + fresh < agents_per_call and fresh < goal - begun
+            if lost + fresh <= 0 or waits:
+                break
             # If there are too few agents to fill all batches, each runner gets an equal share.
-            among = 1 if self._fixed else list(free.values()).count(0) or len(free)
-            k = min(self._agents_per_call, math.ceil((lost + fresh) / among))
-            needed = lost + goal - self._begun
-            if self._again:  # lost slots first
-                first, end = heapq.heappop(self._again)
+            among = 1 if fixed else list(free.values()).count(0) or len(free)
+            k, needed = min(agents_per_call, math.ceil((lost + fresh) / among)), lost + goal - begun
+            if again:  # lost slots first
+                first, end = heapq.heappop(again)
                 last = min(end, first + k - 1)
                 if last < end:
-                    heapq.heappush(self._again, (last + 1, end))
+                    heapq.heappush(again, (last + 1, end))
             else:
-                first, last = self._begun + 1, self._begun + min(k, int(fresh))
-                self._begun = last
+                first, last = begun + 1, begun + min(k, int(fresh))
+                begun = last
             slots = np.arange(first, last + 1)
-            self._workers.send(runner, self._aggregator.batch(self._lease(len(slots), needed), slots))
+            workers.send(runner, aggregator.batch(lease(len(slots), needed), slots))
+        outcomes = workers.outcomes()
+        for slots, reply in outcomes:
+            if reply is not None:
+                lost_in_a_row = 0
+                aggregator.receive(slots, reply)
+                continue
+            heapq.heappush(again, (int(slots[0]), int(slots[-1])))
+            lost_in_a_row += 1
+            if lost_in_a_row > losses:
+                raise RuntimeError(f"{lost_in_a_row} batches in a row were lost with their runners; see why they die")
+        if any(reply is not None for _, reply in outcomes):
+            alive = time.monotonic()
+        elif time.monotonic() - alive > patience:
+            raise RuntimeError(
+                f"no runner has answered for {patience:g} s; see why they do not start, or whether episodes end"
+            )
+        elif not outcomes:
+            time.sleep(_PAUSE_SECONDS)
 
 
 def call_plan(

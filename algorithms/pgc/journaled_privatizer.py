@@ -13,8 +13,6 @@ from typing import Any
 from dprl.algorithms.base import Float64Array
 from dprl.privacy import GradientPrivatizer, LedgerError, PrivateMessages, SubmissionRange
 from dprl.privacy.journal import ChargeJournal
-from dprl.privacy.queries.base import ClientSpec
-from dprl.privacy.queries.gradients import GradientQuery
 
 JOURNAL = "submissions.journal"
 CHARGED_AT_ONCE = 240
@@ -97,10 +95,6 @@ class JournaledPrivatizer:
             charged = more if charged is None else charged.followed_by(more)
         self._unasked = charged.part(k, len(charged)) if k < len(charged) else None
         return charged.part(0, k)
-
-    def client_spec(self) -> ClientSpec[GradientQuery]:
-        """Return the spec from which runners build their client."""
-        return self.privatizer.client_spec
 
     def accept(self, *messages: PrivateMessages) -> Float64Array:
         """Return the content of messages, each of them once; a trusted server reads all messages of a sum together."""

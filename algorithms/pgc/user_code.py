@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 from typing import TextIO
 
 from dprl.privacy import LedgerError
 
 
-class ErrorBarrier:
-    """A `with` block that drops its errors, including those that would end the process.
+@contextmanager
+def error_barrier(*, refusals: bool = False) -> Iterator[None]:
+    """Drop the errors of a `with` block, including those that would end the process.
 
     Environments and modules are user code and may raise anything, and an error reveals private data; so does whether
     there was one. A KeyboardInterrupt passes without its texts. Use it inside of `silent`: the objects that an error
@@ -29,21 +29,15 @@ class ErrorBarrier:
     Args:
         refusals: whether LedgerErrors pass. They contain public numbers only. Leave it False around an agent's episode.
     """
-
-    def __init__(self, *, refusals: bool = False) -> None:
-        self._passing = (KeyboardInterrupt, LedgerError) if refusals else (KeyboardInterrupt,)
-
-    def __enter__(self) -> None:
-        """Begin the block."""
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        dropped = error is not None and not isinstance(error, self._passing)
-        if dropped or isinstance(error, KeyboardInterrupt):
-            with suppress(Exception):  # an error's class is user code, too
-                _empty(error)
-        return dropped
+    try:
+        yield
+    except BaseException as error:
+        if refusals and isinstance(error, LedgerError):
+            raise
+        with suppress(Exception):  # an error's class is user code, too
+            _empty(error)
+        if isinstance(error, KeyboardInterrupt):
+            raise
 
 
 def _empty(error: BaseException | None) -> None:

@@ -267,12 +267,10 @@ class _PGCA3CLearner(Learner):
 
     @property
     def policy(self) -> Float64Array:
-        """The parameters after the last update, a copy float64[112]."""
         return self._server.parameters.copy()
 
     @property
     def derived(self) -> dict[str, float]:
-        """Noise of one message, as the norm of the error of its estimate."""
         return {"noise_norm": self.privatizer.query.noise_norm}
 
     def _run(self, first: int, last: int) -> dict[str, float]:

@@ -128,7 +128,6 @@ class _Rollout:
             )
 
     def updates(self, theta: Float64Array, episodes: Episodes, config: Learning) -> Float64Array:
-        """Return the update float64[n, d] of each episode."""
         validated = torch.distributions.Distribution._validate_args
         torch.distributions.Distribution.set_default_validate_args(False)  # it reads values, and vmap cannot
         try:
@@ -158,6 +157,7 @@ class DPPGConfig(GradientCollectionConfig):
     _for_training: ClassVar[tuple[str, ...]] = ("horizon", "n_submissions", "submissions_per_iteration")
     size_of_update: ClassVar[str] = "users_per_update"
     fixed_calls: ClassVar[bool] = True
+    _further_identity: ClassVar[tuple[str, ...]] = ("horizon", "call_size")
     of_paper: ClassVar[bool] = False
 
     @classmethod
@@ -207,9 +207,6 @@ class DPPGConfig(GradientCollectionConfig):
         """The number of agents per call."""
         return self.agents_per_call or math.ceil(self.users_per_update / _CALLS)
 
-    def _further_identity(self) -> tuple[object, ...]:
-        return (self.horizon, self.call_size)
-
     def rules(self, privatizer: GradientPrivatizer) -> CollectionRules:
         """Return the rules of the aggregator. Raises ValueError."""
         return self.learning_config().rules(privatizer.query, summed=privatizer.server_noise)
@@ -250,11 +247,6 @@ class DPPGConfig(GradientCollectionConfig):
 
     def rollout(self, env: Any, module: Any, create: Callable[[], Any], copies: int, **keys: Any) -> _Rollout:  # noqa: ANN401
         """Return the episodes of a number of users at once; keys: see `_Rollout`. Raises ValueError."""
-        task = self._task(env, module, create)
-        policy = _ModulePolicy(module, env.observation_space.shape, critic=self.critic == "joint")
-        return _Rollout(task, copies, policy, padded=self.padded, **keys)
-
-    def _task(self, env: Any, module: TorchRLModule, create: Callable[[], Any]) -> ControlTask:  # noqa: ANN401
         check_playable(env, module, gym.spaces.Box)
         limit = None if env.spec is None else env.spec.max_episode_steps
         if self.horizon is None and limit is None:
@@ -268,7 +260,9 @@ class DPPGConfig(GradientCollectionConfig):
         # Registered with Gymnasium only: its vectorised form can be used.
         if isinstance(name, str) and name in gym.registry and not _global_registry.contains(ENV_CREATOR, name):
             entry, arguments = gym.spec(name), dict(self.env_config)
-        return ControlTask("control", entry, arguments, steps, env.observation_space, env.action_space)
+        task = ControlTask("control", entry, arguments, steps, env.observation_space, env.action_space)
+        policy = _ModulePolicy(module, env.observation_space.shape, critic=self.critic == "joint")
+        return _Rollout(task, copies, policy, padded=self.padded, **keys)
 
     def get_default_rl_module_spec(self) -> RLModuleSpec:
         """Return the spec of PPO's module, with 64 x 64 tanh units."""

@@ -25,13 +25,13 @@ from ray.rllib.utils.error import EnvError
 
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.pgc.aggregator import Aggregator, Batch, Reply
-from dprl.algorithms.pgc.collector import Collector
+from dprl.algorithms.pgc.collector import collect
 from dprl.algorithms.pgc.journaled_privatizer import JournaledPrivatizer, journal_folder
 from dprl.algorithms.pgc.on_rllib.config import GradientCollectionConfig
 from dprl.algorithms.pgc.on_rllib.env_runner import check_observed
 from dprl.algorithms.pgc.on_rllib.learner import PGCLearner
 from dprl.algorithms.pgc.scores import SCORE, ScoreTracker, record_all
-from dprl.algorithms.pgc.user_code import ErrorBarrier, silent
+from dprl.algorithms.pgc.user_code import error_barrier, silent
 from dprl.envs.gymnasium_ids import check_step
 from dprl.privacy import Certificate, GradientLayout, GradientPrivatizer
 
@@ -90,15 +90,6 @@ class GradientCollection(Algorithm):
         self._score_tracker, self._score_sum = ScoreTracker.empty(getattr(self.config, "target", math.inf)), 0.0
         in_flight = self.config.max_requests_in_flight_per_env_runner
         self._workers = _Workers(self.env_runner_group, self._journaled, in_flight, self.config.sample_timeout_s)
-        self._collector = Collector(
-            self._aggregator,
-            self._workers,
-            self._journaled.lease,
-            agents_per_call=self.config.call_size,
-            losses=self.config.num_consecutive_env_runner_failures_tolerance,
-            patience=self.config.env_runner_restore_timeout_s,
-            fixed=self.config.fixed_calls,
-        )
         self._evaluation_env: Any = None
 
     def __repr__(self) -> str:
@@ -147,7 +138,16 @@ class GradientCollection(Algorithm):
         if before >= goal:
             raise RuntimeError(f"all {goal} submissions are applied; build an algorithm with more n_submissions")
         started, waited, self._score_sum = time.perf_counter(), self._workers.waited, 0.0
-        self._collector.until(min(before + self.config.submissions_per_iteration, goal))
+        collect(
+            self._aggregator,
+            self._workers,
+            self._journaled.lease,
+            min(before + self.config.submissions_per_iteration, goal),
+            agents_per_call=self.config.call_size,
+            losses=self.config.num_consecutive_env_runner_failures_tolerance,
+            patience=self.config.env_runner_restore_timeout_s,
+            fixed=self.config.fixed_calls,
+        )
         self.learner.publish()
         seconds = time.perf_counter() - started
         self._log(self.submissions - before, seconds, self._workers.waited - waited)
@@ -172,7 +172,7 @@ class GradientCollection(Algorithm):
             if self.config.noise().entropy == "os":  # users may be real, and play in this process, too
                 stack.enter_context(silent())
                 if self._journaled.privatizer.charged:
-                    stack.enter_context(ErrorBarrier())
+                    stack.enter_context(error_barrier())
             if self._evaluation_env is None:
                 self._evaluation_env = self._simulator(config.env_config)
             create = partial(self._simulator, config.env_config)
@@ -307,7 +307,7 @@ class _Workers:
 
     def send(self, runner: int, batch: Batch) -> None:
         """Let a runner play a batch."""
-        spec = self._journaled.client_spec()
+        spec = self._journaled.privatizer.client_spec
         if runner == _LOCAL:
             started = time.perf_counter()
             reply = self._group.local_env_runner.report(batch, spec)
@@ -332,7 +332,14 @@ class _Workers:
         ready, _ = ray.wait(pending, num_returns=1, timeout=max(0.0, first_late - time.monotonic()))
         self.waited += time.perf_counter() - started
         outcomes = [self._outcome(reference) for reference in ready]
-        return outcomes + self._give_up_late_ones()
+        # Restart late runners; their batches are lost.
+        now = time.monotonic()
+        late = {runner for runner, _ in self._pending.values() if now - self._begun[runner] > self._limit}
+        for runner in late:
+            ray.kill(self._group._worker_manager.actors()[runner], no_restart=False)
+            self._group._worker_manager.set_actor_state(runner, healthy=False)
+        references = [each for each, (runner, _) in self._pending.items() if runner in late]
+        return outcomes + [(self._pending.pop(reference)[1], None) for reference in references]
 
     def _outcome(self, reference: Any) -> Outcome:  # noqa: ANN401 - Ray's
         runner, slots = self._pending.pop(reference)
@@ -350,28 +357,16 @@ class _Workers:
             raise RuntimeError(f"runner {runner} refused a batch: {refusal}")
         return slots, reply
 
-    def _give_up_late_ones(self) -> list[Outcome]:
-        """Restart late runners; return their lost batches."""
-        now = time.monotonic()
-        late = {runner for runner, _ in self._pending.values() if now - self._begun[runner] > self._limit}
-        for runner in late:
-            ray.kill(self._group._worker_manager.actors()[runner], no_restart=False)
-            self._group._worker_manager.set_actor_state(runner, healthy=False)
-        references = [each for each, (runner, _) in self._pending.items() if runner in late]
-        return [(self._pending.pop(reference)[1], None) for reference in references]
-
     def restore(self) -> list[int]:
         """Return the restarted runners; they need no state, as parameters come with every batch."""
         now = time.monotonic()
-        if self._group.num_healthy_remote_env_runners() == self._group.num_remote_env_runners():
-            return []
-        if now - self._probed < _PROBE_SECONDS:
+        complete = self._group.num_healthy_remote_env_runners() == self._group.num_remote_env_runners()
+        if complete or now - self._probed < _PROBE_SECONDS:
             return []
         self._probed = now
         restored: list[int] = self._group.probe_unhealthy_env_runners()
         return restored
 
     def abandon(self) -> None:
-        """Drop all pending batches after an error."""
         self._pending.clear()
         self._played.clear()

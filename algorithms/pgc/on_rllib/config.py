@@ -60,6 +60,8 @@ class GradientCollectionConfig(AlgorithmConfig):
     """Arguments of `training` besides the algorithm's own settings."""
     _for_runners: ClassVar[tuple[str, ...]] = ("agents_per_call",)
     """Additional arguments of `env_runners`."""
+    _further_identity: ClassVar[tuple[str, ...]] = ()
+    """Names of other settings that change episodes, because different data need different noise."""
 
     def __init__(self, algo_class: type | None = None) -> None:
         self._complete = False
@@ -292,22 +294,15 @@ class GradientCollectionConfig(AlgorithmConfig):
     def streams(self) -> Streams:
         """Return the random streams of the run: a function of its settings, not of the number of processes."""
         learning = replace(self.learning_config(), padded=False)
-        env = str(self.env), sorted(self.env_config.items())
+        env, spec = (str(self.env), sorted(self.env_config.items())), self._rl_module_spec
+        said = [getattr(spec, name, None) for name in ("module_class", "model_config", "load_state_path")]
+        with np.printoptions(threshold=sys.maxsize, floatmode="unique"):  # as text, equal in every process
+            module = re.sub(r" at 0x[0-9a-f]+", "", repr((said, self._model_config)))
         # The agent of a submission depends on the number of agents.
-        agents = (self.compiled, self._module_text(), self.population, *self._further_identity())
+        further = [getattr(self, name) for name in self._further_identity]
+        agents = (self.compiled, module, self.population, *further)
         what = repr((results_version(), learning, self.trust_model(), self.n_submissions, env, agents))
         return Streams(self.seed, hashlib.sha256(what.encode()).hexdigest(), self.noise())
-
-    def _further_identity(self) -> tuple[object, ...]:
-        """Return the other settings that change episodes, because different data need different noise."""
-        return ()
-
-    def _module_text(self) -> str:
-        """Return the module settings as text that is equal in every process, without addresses."""
-        spec = self._rl_module_spec
-        said = [getattr(spec, name, None) for name in ("module_class", "model_config", "load_state_path")]
-        with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
-            return re.sub(r" at 0x[0-9a-f]+", "", repr((said, self._model_config)))
 
     def get_default_learner_class(self) -> type:
         """Return `PGCLearner`."""

@@ -17,7 +17,7 @@ from ray.rllib.env.env_runner import EnvRunner
 from ray.rllib.utils.checkpoints import Checkpointable
 
 from dprl.algorithms.pgc.aggregator import Batch, LocalUpdate, Reply, report
-from dprl.algorithms.pgc.user_code import ErrorBarrier, one_thread, silent
+from dprl.algorithms.pgc.user_code import error_barrier, one_thread, silent
 from dprl.privacy import GradientClient
 from dprl.privacy.queries.base import ClientSpec
 from dprl.privacy.queries.gradients import GradientQuery
@@ -117,7 +117,7 @@ class PrivateEnvRunner(EnvRunner, Checkpointable):
         if self._update is None or self._client is None or self._client.spec.issuer != spec.issuer:
             self._update = self.config.local_update(self.env, self.module, self._create)
             self._client = GradientClient(spec)  # it remembers the submissions that it has sent
-        with silent(), ErrorBarrier(refusals=True), one_thread():
+        with silent(), error_barrier(refusals=True), one_thread():
             reply = report(self._update, batch, self._client, shows_scores=self._shows_scores)
         if (seconds := self.config.round_seconds) > 0.0:
             passed = time.monotonic() - started

@@ -24,7 +24,7 @@ from dprl.algorithms.pgc.on_rllib.config import GradientCollectionConfig, unknow
 from dprl.algorithms.pgc.on_rllib.env_runner import check_playable
 from dprl.algorithms.pgc.on_rllib.learner import n_parameters, write_parameters
 from dprl.algorithms.pgc.scores import ScoreTracker
-from dprl.algorithms.pgc.user_code import ErrorBarrier
+from dprl.algorithms.pgc.user_code import error_barrier
 from dprl.algorithms.pgc_a3c.agent_batch import AgentBatch, agent_batch, run_agents
 from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig, exploration_rate
 from dprl.algorithms.pgc_a3c.gradient import loss_tables
@@ -77,7 +77,8 @@ def play(
     observations, actions, rewards = [np.asarray(observation)], [], []
     while True:
         if explore > 0.0 and rng.random() < explore:
-            action = _any_action(action_space)
+            # Discrete ones count from 0, as in RLlib's distributions.
+            action = np.asarray(action_space.sample()) - getattr(action_space, "start", 0)
         else:
             action = _own_action(module, observations[-1], rng if sampled else None)
         observation, reward, terminated, truncated, _ = env.step(_to_env(action_space, action))
@@ -104,12 +105,6 @@ def dry_run(env: gym.Env[Any, Any], module: TorchRLModule) -> None:
         float(reward)
         if terminated or truncated:
             return
-
-
-def greedy_return(env: gym.Env[Any, Any], module: TorchRLModule, seed: int) -> float:
-    """Return the sum of rewards of one episode of the most probable actions, without an agent."""
-    episode = play(env, module, 0.0, False, np.random.default_rng(seed), {})
-    return float(episode.rewards.sum())
 
 
 def as_batch(observations: np.ndarray, module: TorchRLModule) -> dict[str, torch.Tensor]:
@@ -139,11 +134,6 @@ def _to_env(space: spaces.Space[Any], action: np.ndarray) -> Any:  # noqa: ANN40
     if isinstance(space, spaces.Box):
         return np.clip(action, space.low, space.high).astype(space.dtype)
     return int(action) + int(getattr(space, "start", 0))
-
-
-def _any_action(space: spaces.Space[Any]) -> np.ndarray:
-    """Return a uniform random action; Discrete ones count from 0, as in RLlib's distributions."""
-    return np.asarray(space.sample()) - getattr(space, "start", 0)
 
 
 def _explorations(config: PGCA3CConfig, batch: Batch) -> list[float]:
@@ -219,7 +209,7 @@ def torch_update(
                 write_parameters(module, batch.parameters[version])
                 loaded = version
             agent, submission = int(batch.lease.agents[j]), int(batch.lease.submissions[j])
-            with ErrorBarrier():
+            with error_barrier():
                 scores[j] = write_episode(gradients[j], agent, submission, alphas[j])
         return gradients, scores
 
@@ -370,7 +360,8 @@ class PGCConfig(GradientCollectionConfig):
 
     def greedy_returns(self, env: Any, module: Any, create: Callable[[], Any], seeds: Sequence[int]) -> list[float]:  # noqa: ANN401, ARG002
         """Return the sum of rewards of an episode of the most probable actions for each seed, without agents."""
-        return [greedy_return(env, module, seed) for seed in seeds]
+        episodes = (play(env, module, 0.0, False, np.random.default_rng(seed), {}) for seed in seeds)
+        return [float(episode.rewards.sum()) for episode in episodes]
 
     def score_metrics(self, tracker: ScoreTracker) -> dict[str, float]:
         """Return the metrics of [OT20]."""

@@ -32,7 +32,16 @@ class ActorCriticModule(TorchRLModule, ValueFunctionAPI):
     def setup(self) -> None:
         """Make the layers; called by RLlib's constructor."""
         config: dict[str, Any] = dict(self.model_config or {})
-        inputs, outputs = _n_inputs(self.observation_space), _n_outputs(self.action_space)
+        seen, taken = self.observation_space, self.action_space
+        if not isinstance(seen, spaces.Box):
+            raise ValueError(
+                f"env must have observations in a Box for the default module, got {seen}; wrap it in "
+                "FlattenObservation, or give a module of your own by rl_module(rl_module_spec=...)"
+            )
+        if not isinstance(taken, spaces.Discrete | spaces.Box):
+            raise ValueError(f"env must have actions in Discrete or Box, got {taken}; wrap the environment")
+        inputs = math.prod(seen.shape)
+        outputs = int(taken.n) if isinstance(taken, spaces.Discrete) else 2 * math.prod(taken.shape)
         hidden = int(config.get("hidden", _HIDDEN))
         self.c = torch.nn.Linear(inputs, hidden, bias=False)
         self.p = torch.nn.Linear(hidden, outputs, bias=False)
@@ -53,22 +62,3 @@ class ActorCriticModule(TorchRLModule, ValueFunctionAPI):
         observations = batch[Columns.OBS]
         flat = observations.reshape(observations.shape[0], -1).to(self.c.weight.dtype)
         return torch.relu(self.c(flat))
-
-
-def _n_inputs(space: spaces.Space[Any]) -> int:
-    """Return the length of an observation. Raises ValueError for a space other than a Box."""
-    if not isinstance(space, spaces.Box):
-        raise ValueError(
-            f"env must have observations in a Box for the default module, got {space}; wrap it in FlattenObservation, "
-            "or give a module of your own by rl_module(rl_module_spec=...)"
-        )
-    return math.prod(space.shape)
-
-
-def _n_outputs(space: spaces.Space[Any]) -> int:
-    """Return the number of action distribution inputs. Raises ValueError for neither Discrete nor Box."""
-    if isinstance(space, spaces.Discrete):
-        return int(space.n)
-    if isinstance(space, spaces.Box):
-        return 2 * math.prod(space.shape)
-    raise ValueError(f"env must have actions in Discrete or Box, got {space}; wrap the environment")

@@ -14,7 +14,7 @@ import pytest
 
 from dprl.algorithms import DPPGConfig
 from dprl.algorithms.dppg.algorithm import SCORE
-from dprl.algorithms.pgc.user_code import ErrorBarrier, silent
+from dprl.algorithms.pgc.user_code import error_barrier, silent
 from dprl.envs import Control, ControlTask
 from dprl.privacy import GradientPrivacy, NoiseConfig, Streams
 from dprl.privacy.threat_models import CARRIED
@@ -94,7 +94,7 @@ def test_an_interrupt_passes_without_the_texts_that_a_user_was_handling() -> Non
         except ValueError:
             raise KeyboardInterrupt(SECRET)  # noqa: B904 - as Ctrl-C there
 
-    with pytest.raises(KeyboardInterrupt) as caught, ErrorBarrier():
+    with pytest.raises(KeyboardInterrupt) as caught, error_barrier():
         step()
     assert (caught.value.args, caught.value.__context__, caught.value.__cause__) == ((), None, None)
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dprl.algorithms.pgc import Aggregator, CollectionRules, Reply
+from dprl.algorithms.pgc.aggregator import last_startable
 from dprl.privacy import GradientClient, GradientPrivacy, GradientPrivatizer, PrivateMessages, Streams
 from dprl.privacy.queries.gradients import GradientLayout
 
@@ -72,7 +73,7 @@ def test_agents_get_the_version_that_the_schedule_says() -> None:
     aggregator = Aggregator(CollectionRules(3, 2, 0.5), FIRST, agents.accept)
     versions = [FIRST]
     for slot in range(1, 13):
-        assert aggregator.startable(slot - 1) >= 1
+        assert last_startable(aggregator.rules, aggregator.applied) >= slot
         lease = agents.lease(1)
         batch = aggregator.batch(lease, np.array([slot]))
         expected = versions[max(0, slot - 1 - 3) // 2]
@@ -80,7 +81,7 @@ def test_agents_get_the_version_that_the_schedule_says() -> None:
         aggregator.receive(np.array([slot]), Reply(sender.send(lease, np.ones((1, DIMENSION)))))
         if aggregator.updates == len(versions):
             versions.append(aggregator.parameters)
-    assert aggregator.startable(20) == 3 + (12 // 2 + 1) * 2 - 20
+    assert last_startable(aggregator.rules, aggregator.applied) == 3 + (12 // 2 + 1) * 2
 
 
 def test_only_sealed_messages_get_in() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc.aggregator import Aggregator, Batch, Reply, report
-from dprl.algorithms.pgc.collector import Collector
+from dprl.algorithms.pgc.collector import collect
 from dprl.algorithms.pgc.journaled_privatizer import JOURNAL, JournaledPrivatizer
 from dprl.algorithms.pgc_a3c.agent_batch import agent_batch
 from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
@@ -79,12 +79,15 @@ class Run:
         agents = [self.agents(lanes) for lanes in options.get("lanes", [8])]
         self.workers = Pretended(agents, random.Random(options.get("order", 0)), options.get("lost", lambda _: False))
         self.scores: list[float] = []
-        limits: dict[str, Any] = {"agents_per_call": options.get("agents_per_call", 50), "losses": 3, "patience": 0.1}
-        self.collector = Collector(self.aggregator, self.workers, self.journaled.lease, **limits)
+        self.agents_per_call = options.get("agents_per_call", 50)
+
+    def until(self, goal: int) -> None:
+        limits: dict[str, Any] = {"agents_per_call": self.agents_per_call, "losses": 3, "patience": 0.1}
+        collect(self.aggregator, self.workers, self.journaled.lease, goal, **limits)
 
     def agents(self, lanes: int) -> Callable[[Batch], Reply]:
         update = compiled_update(self.box, agent_batch(lanes, ENV, STREAMS))
-        client = GradientClient(self.journaled.client_spec())
+        client = GradientClient(self.journaled.privatizer.client_spec)
         return lambda batch: report(update, batch, client, shows_scores=True)
 
     @property
@@ -110,7 +113,7 @@ def test_any_number_of_runners_gives_the_bits_of_one_process(tmp_path: Path, sta
     for i, (lanes, agents_per_call) in enumerate([([8], 50), ([1], 1), ([8, 3], 7), ([8, 8, 8], 200)]):
         run = Run(tmp_path / str(i), box, 240, lanes=lanes, agents_per_call=agents_per_call, order=i)
         for goal in (90, 91, 240):
-            run.collector.until(goal)
+            run.until(goal)
             assert run.aggregator.applied == goal
             assert not run.workers.under_way
         assert np.array_equal(run.aggregator.parameters, expected)
@@ -122,8 +125,8 @@ def test_any_number_of_runners_gives_the_bits_of_one_process(tmp_path: Path, sta
 def test_batches_are_as_large_as_allowed_and_shared_among_runners(tmp_path: Path) -> None:
     box = PGCA3CConfig(staleness=0, buffer_size=40)
     alone, shared = Run(tmp_path / "1", box, 40, agents_per_call=30), Run(tmp_path / "2", box, 40, lanes=[8, 8])
-    alone.collector.until(40)
-    shared.collector.until(40)
+    alone.until(40)
+    shared.until(40)
     assert alone.workers.sizes[0] == 30
     assert shared.workers.sizes[0] == 20
 
@@ -131,7 +134,7 @@ def test_batches_are_as_large_as_allowed_and_shared_among_runners(tmp_path: Path
 def test_an_iteration_is_charged_in_few_lines_of_the_journal(tmp_path: Path) -> None:
     run = Run(tmp_path, PGCA3CConfig(), 500, lanes=[8, 8], agents_per_call=7)
     for goal in (10, 500):
-        run.collector.until(goal)
+        run.until(goal)
         assert run.lost == 0
     ranges = [line.split()[:2] for line in (tmp_path / JOURNAL).read_text().splitlines()[2:]]
     assert len(ranges) <= 1 + 3
@@ -140,14 +143,14 @@ def test_an_iteration_is_charged_in_few_lines_of_the_journal(tmp_path: Path) -> 
 
 def test_a_busy_runner_gets_full_batches_only(tmp_path: Path) -> None:
     run = Run(tmp_path, PGCA3CConfig(), 200, lanes=[8], agents_per_call=4)
-    run.collector.until(200)
+    run.until(200)
     assert run.workers.sizes == [4] * 50
 
 
 def test_a_lost_message_is_replaced_by_a_fresh_agent(tmp_path: Path) -> None:
     box = PGCA3CConfig()
     run = Run(tmp_path, box, 120, lanes=[8, 8], agents_per_call=4, lost=lambda sent: sent % 7 == 3)
-    run.collector.until(60)
+    run.until(60)
     assert run.aggregator.applied == 60
     assert run.lost == run.workers.gone > 0
     assert run.workers.leased == list(range(1, 61 + run.lost))
@@ -158,20 +161,20 @@ def test_a_lost_message_is_replaced_by_a_fresh_agent(tmp_path: Path) -> None:
 def test_when_all_agents_are_asked_nobody_is_asked_twice(tmp_path: Path) -> None:
     run = Run(tmp_path, PGCA3CConfig(), 50, agents_per_call=5, lost=lambda sent: sent == 4)
     with pytest.raises(LedgerError, match="build for more submissions"):
-        run.collector.until(50)
+        run.until(50)
     assert sorted(set(run.workers.leased)) == run.workers.leased
 
 
 def test_runners_that_always_die_end_the_run(tmp_path: Path) -> None:
     run = Run(tmp_path, PGCA3CConfig(), 90, agents_per_call=5, lost=lambda _: True)
     with pytest.raises(RuntimeError, match=r"^4 batches in a row were lost with their runners"):
-        run.collector.until(50)
+        run.until(50)
 
 
 def test_without_runners_patience_ends(tmp_path: Path) -> None:
     run = Run(tmp_path, PGCA3CConfig(), 90, lanes=[])
     with pytest.raises(RuntimeError, match=r"^no runner has answered for 0.1 s"):
-        run.collector.until(50)
+        run.until(50)
 
 
 def test_runners_that_only_lose_end_patience(tmp_path: Path) -> None:
@@ -181,7 +184,7 @@ def test_runners_that_only_lose_end_patience(tmp_path: Path) -> None:
 
     run = Run(tmp_path, PGCA3CConfig(), 90, agents_per_call=5, lost=slow)
     with pytest.raises(RuntimeError, match=r"^no runner has answered for 0.1 s; see why they do not start, or whether"):
-        run.collector.until(50)
+        run.until(50)
 
 
 def test_after_an_error_what_was_under_way_is_lost(tmp_path: Path) -> None:
@@ -192,8 +195,8 @@ def test_after_an_error_what_was_under_way_is_lost(tmp_path: Path) -> None:
 
     run = Run(tmp_path, PGCA3CConfig(), 200, lanes=[8, 8], agents_per_call=3, lost=fails)
     with pytest.raises(ValueError, match="made up"):
-        run.collector.until(60)
-    run.collector.until(60)
+        run.until(60)
+    run.until(60)
     assert run.aggregator.applied == 60
     assert run.lost > 0
     assert len(set(run.workers.leased)) == len(run.workers.leased)

@@ -88,10 +88,10 @@ class _Watching(GradientCollection):
     def setup(self, config: GradientCollectionConfig) -> None:
         super().setup(config)
         folder = Path(self.config.env_config["folder"])
-        collecting, aggregator = self._collector, self._aggregator
-        lease, receive = collecting._lease, aggregator.receive
+        journaled, aggregator = self._journaled, self._aggregator
+        lease, receive = journaled.lease, aggregator.receive
 
-        def leased(k: int, needed: int) -> SubmissionRange:
+        def leased(k: int, needed: int = 0) -> SubmissionRange:
             found = lease(k, needed)
             append(folder / _LEASED, *map(str, found.submissions.tolist()))
             return found
@@ -104,7 +104,7 @@ class _Watching(GradientCollection):
             with values.open("ab") as file:
                 file.write(messages.values.tobytes())
 
-        collecting._lease = leased
+        journaled.lease = leased  # type: ignore[method-assign]
         aggregator.receive = received  # type: ignore[method-assign]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from ray.tune.registry import register_env
 from dprl.algorithms.pgc.aggregator import Batch, Reply
 from dprl.algorithms.pgc.on_rllib import env_runner
 from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner
-from dprl.algorithms.pgc.user_code import ErrorBarrier
 from dprl.algorithms.pgc_a3c.agent_batch import agent_batch
 from dprl.algorithms.pgc_a3c.on_rllib import algorithm as on_rllib
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC, PGCConfig
@@ -137,7 +137,8 @@ def test_runners_that_leak_are_caught(kind: type[PrivateEnvRunner], channels: tu
 
 
 def test_a_runner_that_lets_errors_out_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ErrorBarrier, "__exit__", lambda *_: False)
+    for module in (env_runner, on_rllib):
+        monkeypatch.setattr(module, "error_barrier", lambda **_: nullcontext())
     assert leaks(config(), raises) == (ORDER,)
 
 

@@ -13,9 +13,9 @@ from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from dprl.algorithms.pgc.on_rllib.env_runner import check_playable
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import (
     OBSERVED,
+    PGCConfig,
     _Episode,
     dry_run,
-    greedy_return,
     play,
 )
 from tests.algorithms.pgc_a3c.on_rllib.cases import Corridor, TwoHeads, actor_critic
@@ -132,7 +132,7 @@ def test_an_evaluation_is_the_return_of_greedy_actions() -> None:
     env = Corridor()
     module = actor_critic(env, parameters=PARAMETERS)
     expected = play(Corridor(), module, *GREEDY, np.random.default_rng(6), {}).rewards.sum()
-    assert greedy_return(env, module, 6) == expected
+    assert PGCConfig().greedy_returns(env, module, Corridor, [6]) == [expected]
 
 
 class Recurrent(TwoHeads):
