@@ -27,13 +27,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array
+from dprl.algorithms.numerics import plain_nearest
 from dprl.algorithms.tabular import Preset, Released, StationaryMDPConfig, learning_loop
 from dprl.algorithms.tabular.greedy import act_greedily
 from dprl.algorithms.tabular.simulator import ALL_STATES, possible_successors
 from dprl.compiled import kernel, no_alloc_kernel
 from dprl.envs import FiniteMDP
-from dprl.privacy import CountPrivacy, CountPrivatizer, Streams
-from dprl.privacy.queries.counts import CountQuery
+from dprl.privacy import CountPrivatizer
 
 _FIRST_EPOCH = 1024
 # Fixed functions of V* with bounded noise: u, u^2, (1 - u)^2 and 1, with u = (W - V*) / W.
@@ -101,41 +101,10 @@ def plain_plan(
             fewer = max(min(loss + e_losses, n - loss + e + e_losses), 0.0)
             slack = reach * (x.sum() - n + e) + e_losses + _RANGE * cap * iota
             least = loss + x @ cost - slack - np.sqrt(variance * spread) - np.sqrt(variance * fewer)
-            estimate = loss + plain_nearest(row) @ cost
+            estimate = loss + plain_nearest(row, max(n, 0.0)) @ cost
             q[h, s, a] = cap - (estimate - scale * (estimate - least)) / max(1.0, n + e)
         values = np.clip(q[h].max(axis=1), 0.0, cap)
     return q, values
-
-
-def plain_nearest(counts: Float64Array) -> Float64Array:
-    """Return the non-negative vector nearest to `counts` with the same sum (0 if that is negative)."""
-    falling = np.sort(counts)[::-1]
-    shifts = (np.cumsum(falling) - max(counts.sum(), 0.0)) / np.arange(1, len(counts) + 1)
-    return np.asarray(np.maximum(counts - shifts[np.flatnonzero(falling >= shifts)[-1]], 0.0))
-
-
-@no_alloc_kernel
-def _restore_total(step: Float64Array, users: int) -> None:
-    """Give every cell of step float64[S', S*A] an equal share of the difference between `users` and their total."""
-    total = 0.0
-    for t in range(step.shape[0]):
-        for j in range(step.shape[1]):
-            total += step[t, j]
-    share = (users - total) / step.size
-    for t in range(step.shape[0]):
-        for j in range(step.shape[1]):
-            step[t, j] += share
-
-
-@no_alloc_kernel
-def _add_excess(arriving: Float64Array, leaving: Float64Array, excess: Float64Array) -> None:
-    """Fill excess float64[S]: arrivals by one step less departures by the next, divided by the cells that change."""
-    n_states, pairs = arriving.shape
-    n_actions = pairs // n_states
-    for t in range(n_states):
-        for j in range(pairs):
-            excess[t] += arriving[t, j] / (2 * pairs)
-            excess[j // n_actions] -= leaving[t, j] / (2 * pairs)
 
 
 @no_alloc_kernel
@@ -150,12 +119,23 @@ def restore_totals_and_flow(transitions: Float64Array, users: int, excess: Float
     step h+1) / (2 S A) is taken from the cells that lead to s and given to those that leave it.
     """
     horizon, n_states, pairs = transitions.shape
-    for h in range(horizon):
-        _restore_total(transitions[h], users)
-    excess[:] = 0.0
-    for h in range(horizon - 1):
-        _add_excess(transitions[h], transitions[h + 1], excess[h + 1])
     n_actions = pairs // n_states
+    for h in range(horizon):
+        step, total = transitions[h], 0.0
+        for t in range(n_states):
+            for j in range(pairs):
+                total += step[t, j]
+        share = (users - total) / step.size
+        for t in range(n_states):
+            for j in range(pairs):
+                step[t, j] += share
+    excess[:] = 0.0
+    for h in range(1, horizon):
+        arriving, leaving = transitions[h - 1], transitions[h]
+        for t in range(n_states):
+            for j in range(pairs):
+                excess[h, t] += arriving[t, j] / (2 * pairs)
+                excess[h, j // n_actions] -= leaving[t, j] / (2 * pairs)
     for h in range(horizon):
         for t in range(n_states):
             for j in range(pairs):
@@ -287,6 +267,7 @@ class BernsteinVIConfig(StationaryMDPConfig):
     theorem: ClassVar[str | None] = "docs/bernstein_vi.md, Theorem 1 (optimism)"
     pooled_theorem: ClassVar[str] = "docs/bernstein_vi.md, Theorem 2 (optimism)"
     counts_losses: ClassVar[bool] = True
+    weighs_counts: ClassVar[bool] = True
     plan = staticmethod(plan)
     run = staticmethod(run)
 
@@ -300,15 +281,6 @@ class BernsteinVIConfig(StationaryMDPConfig):
         if self.bonus_scale < 1.0 or self.precision_scale < 1.0:
             return None
         return self.pooled_theorem if self.stationary else self.theorem
-
-    def privatizer(self, env: FiniteMDP, privacy: CountPrivacy, episodes: int, streams: Streams) -> CountPrivatizer:
-        """Return the privatizer of the counts of users 1..K-1; raise ValueError unless its error bounds are exact."""
-        privatizer = super().privatizer(env, privacy, episodes, streams)
-        if privatizer.query.printed is not None:
-            raise ValueError(
-                f"precision must be exact with {self.name}, got 'printed'; no paper prints a bound for weighted sums"
-            )
-        return privatizer
 
     def bonus(self, env: FiniteMDP, privatizer: CountPrivatizer, episodes: int) -> _Bonus:
         """Return the numbers of the bounds; half of beta is for the noise, half for the users' episodes."""
@@ -328,8 +300,10 @@ class BernsteinVIConfig(StationaryMDPConfig):
             e_losses=bounds("losses", 1, pairs),
             iota=math.log(8.0 * pairs * visits / self.beta),
             scale=self.bonus_scale,
-            # Pooled or ranked counts have no closed form: users' last states, and so the flow, are unknown.
-            consistent=not (self.stationary or self.known_transitions) and rotation_invariant(privatizer.query),
+            # Pooled or ranked counts have no closed form: users' last states, and so the flow, are unknown. An
+            # orthogonal projection of Gaussian noise, continuous or discrete, increases no bound of a weighted sum.
+            consistent=not (self.stationary or self.known_transitions)
+            and getattr(privatizer.query.law, "norm", None) == "l2",
             successors=successors,
         )
 
@@ -354,9 +328,3 @@ def epoch_ends(episodes: int) -> list[int]:
     while ends[-1] < episodes:
         ends.append(2 * ends[-1])
     return [*ends[:-1], episodes]
-
-
-def rotation_invariant(query: CountQuery) -> bool:
-    """Whether an orthogonal projection of the noise increases no bound of a weighted sum."""
-    # The Gaussian laws, continuous and discrete.
-    return getattr(query.law, "norm", None) == "l2"

@@ -21,6 +21,13 @@ _ROUNDING = 6755399441055744.0
 _LOWEST = -708.0
 
 
+def plain_nearest(counts: Float64Array, total: float) -> Float64Array:
+    """Return the non-negative vector of sum `total` >= 0 nearest to `counts`."""
+    falling = np.sort(counts)[::-1]
+    shifts = (np.cumsum(falling) - total) / np.arange(1, len(counts) + 1)
+    return np.asarray(np.maximum(counts - shifts[np.flatnonzero(falling >= shifts)[-1]], 0.0))
+
+
 @kernel
 def exponential(x: float) -> float:
     """Return exp(x) for x <= 0, within 1 ulp, without branches; 0 below -708.

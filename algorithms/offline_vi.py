@@ -34,7 +34,6 @@ from dprl.algorithms.tabular import Preset, Released, StationaryMDPConfig, learn
 from dprl.algorithms.tabular.simulator import (
     N_FAMILIES,
     EpisodeBuffer,
-    Simulator,
     episode_buffer,
     play_stochastic,
     stochastic_policy_value,
@@ -43,7 +42,6 @@ from dprl.algorithms.tabular.simulator import (
 from dprl.compiled import kernel, no_alloc_kernel, shows_numbers
 from dprl.envs import Env, FiniteMDP, LoggedEpisodes
 from dprl.privacy import CountFamilies, CountPrivacy, CountPrivatizer, Streams
-from dprl.privacy.queries.counts import CountQuery
 
 # With more next states, bounds for single cells replace bounds for all their subsets.
 _MOST_SUBSETS = 2**20
@@ -237,6 +235,7 @@ class _PessimisticVIConfig(StationaryMDPConfig):
     online: ClassVar[bool] = False
     tuned: ClassVar[tuple[float, float] | None] = (0.3, 0.3)
     bounds_optimum: ClassVar[bool | None] = None
+    weighs_counts: ClassVar[bool] = True
     theorem: ClassVar[str | None] = "docs/offline_vi.md, Theorem 1 (lower bound)"
     plan = staticmethod(plan)
 
@@ -249,18 +248,11 @@ class _PessimisticVIConfig(StationaryMDPConfig):
 
     @property
     def covered_by(self) -> str | None:
-        """The theorem that proves the lower bound, at any scale."""
         return self.theorem
 
     def families(self, env: FiniteMDP) -> CountFamilies:
         """Return transitions, visits, and rewards or losses, with one error bound for all cells of a family."""
         return replace(super().families(env), by_bound=True)
-
-    def privatizer(self, env: FiniteMDP, privacy: CountPrivacy, episodes: int, streams: Streams) -> CountPrivatizer:
-        """Return the privatizer of the counts of users 1..K-1; raise ValueError unless its error bounds are exact."""
-        privatizer = super().privatizer(env, privacy, episodes, streams)
-        check_bounded(privatizer.query)
-        return privatizer
 
     def bonus(self, env: FiniteMDP, privatizer: CountPrivatizer, episodes: int) -> _Bonus:  # noqa: ARG002
         """Return the numbers of the bounds; half of beta is for the noise, half for the users' episodes."""
@@ -270,7 +262,6 @@ class _PessimisticVIConfig(StationaryMDPConfig):
         return _Bonus(planning, proved)
 
     def measure(self, simulator: Any, tables: Any) -> dict[str, float]:  # noqa: ANN401 - as in the base class
-        """Return the certified lower bound of the policy's value."""
         return {LOWER_BOUND.name: float(simulator.start @ tables.optimistic)}
 
 
@@ -302,7 +293,7 @@ class OfflineVIConfig(_PessimisticVIConfig):
         expert = np.eye(env.n_actions)[env.optimum()[1]]
         return _Tables.zeros((1.0 - self.exploration) * expert + self.exploration / env.n_actions)
 
-    def measure(self, simulator: Simulator, tables: Any) -> dict[str, float]:  # noqa: ANN401 - as in the base class
+    def measure(self, simulator: Any, tables: Any) -> dict[str, float]:  # noqa: ANN401 - as in the base class
         """Return the certified lower bound of the policy's value, that value, and its distance from the optimum."""
         value = float(stochastic_policy_value(simulator, tables.policy))
         return super().measure(simulator, tables) | {
@@ -439,21 +430,12 @@ class LoggedVIConfig(_PessimisticVIConfig):
         return _Tables.zeros(np.full(shape, 1.0 / env.n_actions))
 
 
-def check_bounded(query: CountQuery) -> None:
-    """Raise ValueError unless error bounds of the counts are exact."""
-    if query.printed is not None:
-        raise ValueError(
-            "precision must be exact for lower bounds, got 'printed'; no paper prints bounds of weighted sums"
-        )
-
-
 def limits_of(env: FiniteMDP, privatizer: CountPrivatizer, beta: float) -> _Limits:
     """Return the numbers of the bounds, which hold with probability 1 - beta for all releases of a run.
 
-    Half of beta is for the noise, half for the users' episodes. Raises ValueError as `check_bounded`.
+    Half of beta is for the noise, half for the users' episodes.
     """
     n_next, query, users = env.n_states, privatizer.query, privatizer.capacity
-    check_bounded(query)
     layers = query.families.layers
     pairs, visits = layers * env.n_states * env.n_actions, env.horizon // layers * users
     iota = math.log(4.0 * pairs * visits / beta)

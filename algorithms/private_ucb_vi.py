@@ -28,7 +28,7 @@ import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.tabular import Released, TabularMDPConfig, learning_loop
-from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily, sum_of_next_values
+from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily
 from dprl.algorithms.tabular.simulator import ALL_STATES, possible_successors
 from dprl.compiled import no_alloc_kernel
 from dprl.envs import FiniteMDP
@@ -89,63 +89,35 @@ def plain_plan(counts: Released, bonus: CZ22Bonus, shape: tuple[int, int, int]) 
 
 @no_alloc_kernel
 def optimistic_q(steps: Float64Array, h: int, values: Float64Array, bonus: CZ22Bonus, q: Float64Array) -> None:
-    """Fill q float64[S*A] for step h, counted from 0, as `plain_q` does; steps float64[H, S+2, S*A].
+    """Fill q float64[S*A] for step h, counted from 0, as `plain_q` does.
 
-    If only possible next states are counted, their sums are those of `sum_of_possible`.
+    steps float64[H, S+2, S*A], or float64[H, R+2, S*A] if only R possible next states are counted.
 
     Paper: [CZ22] eq. (1).
     """
     step, start, cap = steps[h], 0.0, float(steps.shape[0] - h)
+    width, sign, reach = step.shape[0] - 2, 1.0, 0.0
+    if bonus.costs > 0.0:  # the costs to go, times -1: -C(s,a) - sum_s' N(s,a,s') (cap - 1 - V(s'))
+        start, sign, reach = cap, -1.0, cap - 1.0
+    visits, third = step[width], step[width + 1]
+    for j in range(q.shape[0]):
+        q[j] = sign * third[j]
     if bonus.successors.shape[0] > 0:
         after = bonus.successors[min(h, bonus.successors.shape[0] - 1)]
-        start = cap if bonus.costs > 0.0 else 0.0
-        sum_of_possible(step, after, values, (-1.0, cap - 1.0) if bonus.costs > 0.0 else (1.0, 0.0), q)
-    elif bonus.costs > 0.0:
-        sum_of_next_costs(step, values, cap - 1.0, q)
-        start = cap
+        for r in range(width):
+            row, states = step[r], after[r]
+            for j in range(q.shape[0]):
+                if states[j] >= 0:  # counts of no next state are pure noise
+                    q[j] += row[j] * (values[states[j]] - reach)
     else:
-        sum_of_next_values(step, values, q)
-    visits = step[step.shape[0] - 2]
+        for next_state in range(width):
+            row, v = step[next_state], values[next_state] - reach
+            for j in range(q.shape[0]):
+                q[j] += row[j] * v
     for j in range(q.shape[0]):
         over_d = 1.0 / max(1.0, visits[j] + bonus.e1)
         bound = start + ((q[j] + bonus.per_count) * over_d + bonus.per_root * math.sqrt(over_d))
         q[j] = min(cap, max(0.0, bound))
-
-
-@no_alloc_kernel
-def sum_of_next_costs(step: Float64Array, values: Float64Array, reach: float, q: Float64Array) -> None:
-    """Fill q float64[S*A] with -C(s,a) - sum_s' N(s,a,s') (reach - V(s')): the costs to go, times -1.
-
-    step float64[S+2, S*A]: transitions, visits, costs; values float64[S]: at most `reach`, the steps left.
-    """
-    n_states = values.shape[0]
-    costs = step[n_states + 1]
-    for j in range(q.shape[0]):
-        q[j] = -costs[j]
-    for next_state in range(n_states):
-        row, cost_to_go = step[next_state], reach - values[next_state]
-        for j in range(q.shape[0]):
-            q[j] -= row[j] * cost_to_go
-
-
-@no_alloc_kernel
-def sum_of_possible(
-    step: Float64Array, after: Int64Array, values: Float64Array, form: tuple[float, float], q: Float64Array
-) -> None:
-    """Fill q float64[S*A] as the other two sums do, from counts of the possible next states after int64[R, S*A] only.
-
-    step float64[R+2, S*A]: transitions, visits, third; form: (1, 0) for rewards, (-1, reach) for costs. Counts where
-    `after` is -1 are pure noise and left out.
-    """
-    sign, reach = form
-    third = step[step.shape[0] - 1]
-    for j in range(q.shape[0]):
-        q[j] = sign * third[j]
-    for r in range(after.shape[0]):
-        row, states = step[r], after[r]
-        for j in range(q.shape[0]):
-            if states[j] >= 0:
-                q[j] += row[j] * (values[states[j]] - reach)
 
 
 @no_alloc_kernel

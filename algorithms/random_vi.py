@@ -12,7 +12,7 @@ that of a prior. No theorem covers the algorithm.
 #  3    z(h, s, a) standard normal, all independent              -> plan
 #  4    V~_{H+1} = 0; for h = H, ..., 1                          -> plain_plan; plan is the same, compiled
 #  5      c(s') = H-h - V~(s')                                   -> plan
-#  6      x = counts >= 0 nearest to N~                          -> plain_nearest, fill_nearest
+#  6      x = counts >= 0 nearest to N~                          -> algorithms/numerics.py::plain_nearest, fill_nearest
 #  7      mean, deviation of the cost by x, L~, N~               -> estimate_cost
 #  8      both mixed with a prior, the less N~ exceeds its noise -> plan
 #  9      Q~ = H-h+1 - mean + scale z deviation                  -> plan
@@ -29,6 +29,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array
+from dprl.algorithms.numerics import plain_nearest
 from dprl.algorithms.tabular import Preset, Released, StationaryMDPConfig, learning_loop
 from dprl.algorithms.tabular.greedy import act_greedily
 from dprl.compiled import kernel, no_alloc_kernel
@@ -102,23 +103,6 @@ def plain_plan(
     return policy, values
 
 
-def plain_nearest(counts: Float64Array, total: float) -> Float64Array:
-    """Return the non-negative vector of sum `total` >= 0 nearest to `counts`."""
-    falling = np.sort(counts)[::-1]
-    shifts = (np.cumsum(falling) - total) / np.arange(1, len(counts) + 1)
-    return np.asarray(np.maximum(counts - shifts[np.flatnonzero(falling >= shifts)[-1]], 0.0))
-
-
-@no_alloc_kernel
-def _deviation(draws: _Draws, users: int) -> float:
-    """Return the standard deviation of the noise of a released cell after `users` users."""
-    if users == 0:
-        return 0.0
-    if draws.times.shape[0] == 0:
-        return draws.per_root * math.sqrt(users)
-    return float(draws.deviations[min(np.searchsorted(draws.times, users), draws.times.shape[0] - 1)])
-
-
 @no_alloc_kernel
 def fill_nearest(step: Float64Array, pair: int, total: float, nearest: Float64Array) -> None:
     """Fill nearest float64[S'] as `plain_nearest` does for step[:, pair], but the sum is only near `total`."""
@@ -166,7 +150,10 @@ def plan(counts: Released, draws: _Draws, tables: _Tables) -> tuple[bool, float]
     horizon, n_states = policy.shape
     pairs = q.shape[0]
     values = counts.values.reshape((-1, n_states + 2, pairs))
-    one = _deviation(draws, counts.users) ** 2
+    one, last = draws.per_root * math.sqrt(counts.users), draws.times.shape[0] - 1  # of one released cell's noise
+    if last >= 0 and counts.users > 0:
+        one = draws.deviations[min(np.searchsorted(draws.times, counts.users), last)]
+    one = one**2
     noise = draws.transitions * one, draws.losses * one
     fill_noise(drawn, draws.normal, np.uint64(counts.users) * np.uint64(drawn.shape[0]))
     changed, saturated = False, 0

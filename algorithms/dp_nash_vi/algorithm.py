@@ -37,6 +37,7 @@ from typing import ClassVar, Literal, NamedTuple, TypeVar
 import numpy as np
 
 from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Int64Array, Metric, check_number
+from dprl.algorithms.numerics import plain_nearest
 from dprl.algorithms.tabular import Released, TabularConfig, learning_loop
 from dprl.algorithms.tabular.loop import draw_visits
 from dprl.algorithms.tabular.simulator import (
@@ -98,7 +99,6 @@ class _Estimates(NamedTuple):
 
     @classmethod
     def zeros(cls, n_states: int, cells: int) -> _Estimates:
-        """Return memory for the estimates of a step with that many next states and cells."""
         return cls(np.zeros((n_states, cells)), *(np.zeros(cells) for _ in range(9)))
 
 
@@ -120,7 +120,6 @@ class _NashPlanner(NamedTuple):
 
     @classmethod
     def of(cls, game: MarkovGame, bonus: _NashBonus, successors: Int64Array = ALL_STATES) -> _NashPlanner:
-        """Return the inputs of planning in `game` with this bonus."""
         horizon, n_states, n_max, n_min = game.rewards.shape
         cells, width = n_states * n_max * n_min, successors.shape[1] or n_states
         return cls(
@@ -208,9 +207,7 @@ def plain_counts(noisy: Float64Array, visits: float, slack: float) -> Float64Arr
     total = min(max(positive.sum(), visits - slack), max(visits + slack, 0.0))
     if total == positive.sum():
         return np.asarray(positive)
-    falling = np.sort(noisy)[::-1]
-    shifts = (np.cumsum(falling) - total) / np.arange(1, len(noisy) + 1)
-    return np.asarray(np.maximum(noisy - shifts[np.flatnonzero(falling >= shifts)[-1]], 0.0))
+    return plain_nearest(noisy, total)
 
 
 @no_alloc_kernel
@@ -232,7 +229,9 @@ def plan(counts: Released, planner: _NashPlanner, tables: _NashTables) -> tuple[
     for h in range(horizon - 1, -1, -1):  # line 5
         if layers > 0:  # line 7, with the possible next states alone
             after = planner.successors[min(h, layers - 1)]
-            leave_out(steps[h], after, kept)
+            for r in range(kept.shape[0]):  # -inf gives x = 0 for ranks without a next state
+                for j in range(cells):
+                    kept[r, j] = steps[h, r, j] if r == after.shape[0] or after[r, j] >= 0 else -np.inf
             infeasible += postprocess(kept, 0.25 * e, found)
             possible_expectations(found, e, after, up, lo)
         else:
@@ -422,17 +421,6 @@ def _normalise(found: _Estimates, precision: float, middle: float) -> None:
 
 
 @no_alloc_kernel
-def leave_out(step: Float64Array, after: Int64Array, kept: Float64Array) -> None:
-    """Copy counts of a step float64[R+1, X] to `kept`, with -inf, which gives x = 0, for ranks without a next state."""
-    width = after.shape[0]
-    for j in range(after.shape[1]):
-        kept[width, j] = step[width, j]
-    for r in range(width):
-        for j in range(after.shape[1]):
-            kept[r, j] = step[r, j] if after[r, j] >= 0 else -np.inf
-
-
-@no_alloc_kernel
 def possible_expectations(
     found: _Estimates, precision: float, after: Int64Array, upper: Float64Array, lower: Float64Array
 ) -> None:
@@ -579,7 +567,6 @@ class _GameSimulator(NamedTuple):
     device: EpisodeBuffer
 
     def identity(self) -> tuple[np.ndarray, ...]:
-        """Return arrays that differ for another game or stream."""
         return *self.model, self.start, self.key
 
 
@@ -687,7 +674,6 @@ class _OptimisticNashConfig(TabularConfig[E]):
         """Return the environment as a game."""
 
     def families(self, env: E) -> CountFamilies:
-        """Return transitions and visits of pairs of actions."""
         game = self.game(env)
         found, successors = count_families(game), self._successors(game)
         return narrowed(found, successors) if self.known_transitions else found
@@ -696,14 +682,13 @@ class _OptimisticNashConfig(TabularConfig[E]):
         return game.joint.successors() if self.known_transitions else ALL_STATES
 
     def simulator(self, env: E, episodes: int, streams: Streams) -> _GameSimulator:
-        """Return the game and its users."""
         game = self.game(env)
         return _GameSimulator(
             transitions=game.joint.transitions[: game.joint.layers],
             cdf=game.joint.cdf[: game.joint.layers],
             start=game.start,
             start_cdf=game.joint.start_cdf,
-            model=game.gap_tables(),
+            model=game.gap_tables,
             successors=self._successors(game),
             episodes=episodes,
             key=streams.key("env"),
@@ -738,7 +723,6 @@ class _OptimisticNashConfig(TabularConfig[E]):
         return _Sizes(n_next, game.horizon, episodes, e, iota)
 
     def _constants(self, sizes: _Sizes) -> tuple[float, float]:
-        """Return C_1 and C_2 with bonus_scale multiplied in."""
         c1, c2 = self.c1, self.c2
         if self.constants == "proved":
             c1 = c2 = least_scale(sizes)
@@ -752,13 +736,11 @@ class _OptimisticNashConfig(TabularConfig[E]):
         return self.theorem if proved else self.covered_by
 
     def derived(self, env: E, privatizer: CountPrivatizer, episodes: int) -> dict[str, float]:
-        """Return C_1 and C_2 as they run, with bonus_scale multiplied in, and E."""
         sizes = self._sizes(self.game(env), privatizer, episodes)
         c1, c2 = self._constants(sizes)
         return {"c1": c1, "c2": c2, "e": sizes.e}
 
     def tables(self, env: E, episodes: int) -> _NashTables:  # noqa: ARG002
-        """Return the tables before any plan."""
         return _NashTables.first(self.game(env))
 
     def measure(self, simulator: _GameSimulator, tables: _NashTables) -> dict[str, float]:

@@ -34,7 +34,6 @@ from itertools import combinations
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from dprl.algorithms.base import (
     REGRET,
@@ -405,15 +404,6 @@ def update(estimates: _RewardEstimates, number: int, users: int) -> None:
                 estimates.values[m, h, s] = min(max(total, 0.0), 1.0) if estimates.cut == 1 else total
 
 
-def mean_error(estimates: _RewardEstimates, rewards: Float64Array, reached: npt.NDArray[np.bool_]) -> float:
-    """Return the mean of |estimated - true reward| over agents and reachable pairs (h, s).
-
-    rewards float64[S]: the mean reward. reached bool[H, S]: the reachable states at each stage.
-    """
-    errors = np.abs(estimates.values[..., : rewards.shape[0]] - rewards)
-    return float(errors[:, reached].mean())
-
-
 # Ridge regression on noisy sums, the inverse of Sigma, and the radius beta_{k,h} as printed in [TH23].
 
 RIDGE = 1.0
@@ -739,17 +729,14 @@ class _MALDPLearner(Learner):
 
     @property
     def beta_rates(self) -> Float64Array:
-        """beta_{k,h} / k^(1/4), float64[H]; a copy."""
         return self._server.beta_rates.copy()
 
     @property
     def shift_rates(self) -> Float64Array:
-        """Shift of the diagonal of Sigma per square root of messages, float64[H]; a copy."""
         return self._server.shift_rates.copy()
 
     @property
     def policy(self) -> Float64Array:
-        """The probabilities [H, S, n, A] of the agents' actions, as deployed last; a copy."""
         return self._planning.chances.copy()
 
     @property
@@ -771,15 +758,15 @@ class _MALDPLearner(Learner):
         stages = server.vectors.shape[0] * (self._env.horizon - 1)
         entries = stages * self._env.n_states * self._env.n_joint_actions
         n = last - first + 1
+        errors = np.abs(server.rewards.values[..., : self._env.n_states] - self._env.common_rewards)
         return {
             REGRET.name: regret,
             SATURATED.name: cut / (n * entries),
             INDEFINITE.name: indefinite / (n * stages),
-            REWARD_ERROR.name: mean_error(server.rewards, self._env.common_rewards, self._users.reached),
+            REWARD_ERROR.name: float(errors[:, self._users.reached].mean()),
         }
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        """Return the state that changes in a run."""
         server, plan = self._server, self._planning
         return {
             "matrices": server.matrices,

@@ -17,7 +17,7 @@ from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.envs import LinearMixtureMDP
 from dprl.envs.network_mdp.base import action_vectors
-from dprl.envs.network_mdp.dynamics import SuccessorLists
+from dprl.envs.network_mdp.dynamics import SuccessorLists, weigh
 
 _LANES = 16
 """States are padded to a multiple of this, because compilers do not vectorise a shorter remainder."""
@@ -169,7 +169,8 @@ def make_plan(
             planning.values[m, horizon - 1, s] = max(min(rewards[m, horizon - 1, s], 1.0), floor)
         for h in range(horizon - 2, -1, -1):
             slopes, levels, stage = planning.slopes[m, h], planning.levels[m, h], rewards[m, h]
-            _weigh(planning.lists, planning.values[m, h + 1], slopes, levels)
+            for s in range(planning.lists.first.shape[0] - 1):
+                weigh(planning.lists, planning.values[m, h + 1], s, slopes[:, s], levels[:, s])
             fill_forms(planning.actions, estimates[m, h], inverses[m, h], scratch)
             beta, cap = betas[h], float(horizon - h)
             if planning.n_agents == 2:
@@ -212,7 +213,8 @@ def _fill_squares(
     n_actions = actions.shape[0]
     last = n_actions - 1
     for b in range((n_actions + 1) // 2):
-        _fill_product(block, actions[b], product)
+        for e in range(product.shape[0]):
+            product[e] = _form(actions[b], block[e])
         if same:
             squares[b, b] = _form(actions[b], product)
             squares[last - b, last - b] = squares[b, b]
@@ -229,15 +231,6 @@ def _form(action: Float64Array, vector: Float64Array) -> float:
     for e in range(action.shape[0]):
         total += action[e] * vector[e]
     return total
-
-
-@no_alloc_kernel
-def _fill_product(block: Float64Array, action: Float64Array, product: Float64Array) -> None:
-    for e in range(product.shape[0]):
-        total = 0.0
-        for g in range(product.shape[0]):
-            total += block[e, g] * action[g]
-        product[e] = total
 
 
 @no_alloc_kernel
@@ -266,8 +259,15 @@ def fill_worst(
     digits[:] = 0
     changed = 0
     while changed >= 0:
-        for p in range(changed, n - 1):
-            _add_agent(scratch, p)
+        for p in range(changed, n - 1):  # both forms over agents 0..p from those over 0..p-1
+            a = digits[p]
+            before, after, own = scratch.sums[p], scratch.sums[p + 1], scratch.own[p, a]
+            square, summed, own_square = scratch.square[p], scratch.square[p + 1], scratch.own_square[p, a]
+            for s in range(before.shape[0]):
+                after[s] = before[s] + own[s]
+                summed[s] = square[s] + own_square[s]
+            for r in range(p):
+                _add_multiple(summed, scratch.products[r, p], scratch.squares[r, p, digits[r], a])
         if changed < max(n - 2, 1):
             _fill_bends(scratch)
         for a in range(n_actions):
@@ -320,38 +320,15 @@ def _fill_parts(scratch: _Scratch, slopes: Float64Array, levels: Float64Array, r
                 square[s] += k[s] * other_k[s] * twice
                 product[s] = c[s] * other_c[s]
         for a in range(n_actions):
-            _fill_own(scratch, c, levels, p, a)
-
-
-@no_alloc_kernel
-def _fill_own(scratch: _Scratch, c: Float64Array, levels: Float64Array, p: int, a: int) -> None:
-    """Fill the own part of action a of agent p in both forms."""
-    slope, bend, own, own_square = (
-        scratch.linear[p, a],
-        scratch.squares[p, p, a, a],
-        scratch.own[p, a],
-        scratch.own_square[p, a],
-    )
-    for s in range(c.shape[0]):
-        own[s] = c[s] * slope
-        own_square[s] = c[s] * c[s] * bend
-    for r in range(levels.shape[0]):
-        other, mixed = levels[r], scratch.mixed[p, a, r]
-        for s in range(c.shape[0]):
-            own_square[s] += c[s] * other[s] * mixed
-
-
-@no_alloc_kernel
-def _add_agent(scratch: _Scratch, p: int) -> None:
-    """Fill both forms over agents 0..p from those over 0..p-1."""
-    a = scratch.digits[p]
-    before, after, own = scratch.sums[p], scratch.sums[p + 1], scratch.own[p, a]
-    square, summed, own_square = scratch.square[p], scratch.square[p + 1], scratch.own_square[p, a]
-    for s in range(before.shape[0]):
-        after[s] = before[s] + own[s]
-        summed[s] = square[s] + own_square[s]
-    for r in range(p):
-        _add_multiple(summed, scratch.products[r, p], scratch.squares[r, p, scratch.digits[r], a])
+            slope, bend, own = scratch.linear[p, a], scratch.squares[p, p, a, a], scratch.own[p, a]
+            own_square = scratch.own_square[p, a]
+            for s in range(width):
+                own[s] = c[s] * slope
+                own_square[s] = c[s] * c[s] * bend
+            for r in range(n):
+                other, mixed = levels[r], scratch.mixed[p, a, r]
+                for s in range(width):
+                    own_square[s] += c[s] * other[s] * mixed
 
 
 @no_alloc_kernel
@@ -448,25 +425,6 @@ def fill_worst_of_two(
             if joint:
                 higher(scratch.most, total)
     return cut
-
-
-@no_alloc_kernel
-def _weigh(lists: SuccessorLists, after: Float64Array, slopes: Float64Array, levels: Float64Array) -> None:
-    """Fill slopes and levels float64[n, W] with c and k of the values `after` float64[W], as `value_features` does."""
-    n = slopes.shape[0]
-    for s in range(lists.first.shape[0] - 1):
-        # Two agents at a time, so that four independent sums can run in parallel.
-        for i in range(0, n, 2):
-            j = min(i + 1, n - 1)
-            slope, level, other_slope, other_level = 0.0, 0.0, 0.0, 0.0
-            for entry in range(lists.first[s], lists.first[s + 1]):
-                value = after[lists.state[entry]]
-                slope += lists.sign[entry, i] * value
-                level += lists.constant[entry, i] * value
-                other_slope += lists.sign[entry, j] * value
-                other_level += lists.constant[entry, j] * value
-            slopes[i, s], slopes[j, s] = slope, other_slope
-            levels[i, s], levels[j, s] = level, other_level
 
 
 @no_alloc_kernel

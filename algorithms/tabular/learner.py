@@ -13,7 +13,7 @@ from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Int64Array, Me
 from dprl.algorithms.learner import Learner
 from dprl.algorithms.tabular.greedy import greedy_tables
 from dprl.algorithms.tabular.loop import PlanSchedule, Run, draws_blocks, run_in_blocks
-from dprl.algorithms.tabular.simulator import ALL_STATES, Simulator, count_families, narrowed, simulator
+from dprl.algorithms.tabular.simulator import ALL_STATES, count_families, narrowed, simulator
 from dprl.envs import Env, FiniteMDP
 from dprl.privacy import CountFamilies, CountPrivacy, CountPrivatizer, PooledFamilies, Streams
 from dprl.privacy.base import check_fields
@@ -243,16 +243,26 @@ class TabularMDPConfig(TabularConfig[FiniteMDP]):
     bounds_optimum: ClassVar[bool | None] = True
     """True: `tables.optimistic` bounds the optimal values from above. False: it bounds those of the policy deployed
     last. None: neither."""
+    weighs_counts: ClassVar[bool] = False
+    """Whether planning needs error bounds of weighted sums of counts, which no paper prints."""
 
     def privatizer(self, env: FiniteMDP, privacy: CountPrivacy, episodes: int, streams: Streams) -> CountPrivatizer:
-        """Return the privatizer of the counts of users 1..K-1; raise ValueError if there are too many counts."""
+        """Return the privatizer of the counts of users 1..K-1.
+
+        Raises ValueError if there are too many counts, or if their error bounds must be exact and are not.
+        """
         counts = self.families(env).block
         if counts > _MOST_COUNTS:
             raise ValueError(
                 f"env must have at most {_MOST_COUNTS:,} counts a step with {self.name}, got {counts:,} of "
                 f"{env.n_states} states; take bernstein_vi with known_transitions: true, or a smaller environment"
             )
-        return super().privatizer(env, privacy, episodes, streams)
+        privatizer = super().privatizer(env, privacy, episodes, streams)
+        if self.weighs_counts and privatizer.query.printed is not None:
+            raise ValueError(
+                f"precision must be exact with {self.name}, got 'printed'; no paper prints a bound for weighted sums"
+            )
+        return privatizer
 
     @property
     def counts_losses(self) -> bool:
@@ -264,7 +274,7 @@ class TabularMDPConfig(TabularConfig[FiniteMDP]):
         found, successors = count_families(env, self.counts_losses), self.successors(env)
         return narrowed(found, successors) if successors.shape[0] > 0 else found
 
-    def simulator(self, env: FiniteMDP, episodes: int, streams: Streams) -> Simulator:
+    def simulator(self, env: FiniteMDP, episodes: int, streams: Streams) -> Any:  # noqa: ANN401 - as in the base class
         """Return the MDP and its users."""
         return simulator(env, episodes, streams, self.counts_losses, self.successors(env))
 

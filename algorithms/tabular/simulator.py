@@ -134,7 +134,7 @@ def episode_buffer(horizon: int, n_families: int) -> EpisodeBuffer:
 
 
 @shows_numbers
-class Simulator(NamedTuple):
+class _Simulator(NamedTuple):
     """Environment and users for compiled loops.
 
     transitions, rewards, cdf, start, start_cdf: of FiniteMDP, transitions and cdf as they are stored;
@@ -163,13 +163,13 @@ class Simulator(NamedTuple):
 
 def simulator(
     mdp: FiniteMDP, episodes: int, streams: Streams, losses: bool = False, successors: Int64Array = ALL_STATES
-) -> Simulator:
+) -> _Simulator:
     """Return the simulator of K = `episodes` users of `mdp`; they count rewards or losses 1 - r.
 
     successors: those that the users' families count, see `narrowed`; `ALL_STATES` for all.
     """
     horizon, n_states, _ = mdp.rewards.shape
-    return Simulator(
+    return _Simulator(
         transitions=mdp.transitions[: mdp.layers],
         rewards=mdp.rewards,
         successors=successors,
@@ -193,7 +193,7 @@ def clear_device(simulator: Any) -> None:  # noqa: ANN401 - any with a device, a
 
 
 @no_alloc_kernel
-def play(simulator: Simulator, policy: Int64Array, user: int) -> None:
+def play(simulator: _Simulator, policy: Int64Array, user: int) -> None:
     """User side: episode `user` under `policy` int64[H, S]; leaves the contribution in simulator.device."""
     device = simulator.device
     uniforms = device.uniforms[: device.states.shape[0]]
@@ -205,7 +205,7 @@ def play(simulator: Simulator, policy: Int64Array, user: int) -> None:
 
 
 @no_alloc_kernel
-def play_stochastic(simulator: Simulator, policy: Float64Array, user: int) -> None:
+def play_stochastic(simulator: _Simulator, policy: Float64Array, user: int) -> None:
     """User side: the same under a stochastic `policy` float64[H, S, A]."""
     device = simulator.device
     fill_uniform(device.uniforms, simulator.key, np.uint64(user) * np.uint64(device.uniforms.shape[0]))
@@ -216,33 +216,27 @@ def play_stochastic(simulator: Simulator, policy: Float64Array, user: int) -> No
 
 
 @no_alloc_kernel
-def policy_value(simulator: Simulator, policy: Int64Array) -> float:
-    """Return the exact value of a deterministic policy int64[H, S] from the first state's distribution."""
-    deterministic_value(simulator.transitions, simulator.rewards, policy, simulator.values)
-    return _from_the_start(simulator)
-
-
-@no_alloc_kernel
-def stochastic_policy_value(simulator: Simulator, policy: Float64Array) -> float:
+def stochastic_policy_value(simulator: _Simulator, policy: Float64Array) -> float:
     """Return the exact value of a stochastic policy float64[H, S, A] from the first state's distribution."""
     stochastic_value(simulator.transitions, simulator.rewards, policy, simulator.values)
     return _from_the_start(simulator)
 
 
 @no_alloc_kernel
-def regret(simulator: Simulator, policy: Int64Array) -> float:
+def regret(simulator: _Simulator, policy: Int64Array) -> float:
     """Return V* - V^pi of a deterministic policy int64[H, S] from the first state's distribution."""
-    return simulator.optimal_value - policy_value(simulator, policy)
+    deterministic_value(simulator.transitions, simulator.rewards, policy, simulator.values)
+    return simulator.optimal_value - _from_the_start(simulator)
 
 
 @no_alloc_kernel
-def stochastic_regret(simulator: Simulator, policy: Float64Array) -> float:
+def stochastic_regret(simulator: _Simulator, policy: Float64Array) -> float:
     """Return V* - V^pi of a stochastic policy float64[H, S, A] from the first state's distribution."""
     return simulator.optimal_value - stochastic_policy_value(simulator, policy)
 
 
 @no_alloc_kernel
-def _from_the_start(simulator: Simulator) -> float:
+def _from_the_start(simulator: _Simulator) -> float:
     total = 0.0
     for s in range(simulator.start.shape[0]):
         total += simulator.start[s] * simulator.values[0, s]

@@ -15,11 +15,11 @@ from dprl.algorithms.bernstein_vi import (
     _Tables,
     bound_values,
     epoch_ends,
-    plain_nearest,
     plain_plan,
     plan,
     sum_up,
 )
+from dprl.algorithms.numerics import plain_nearest
 from dprl.algorithms.tabular import Released
 from dprl.algorithms.tabular.simulator import ALL_STATES
 from dprl.envs import FiniteMDP, RandomMDP
@@ -118,7 +118,7 @@ def test_nearest_counts_are_the_simplex_projection_for_few_states() -> None:
             step[:, 25:] *= 10.0 ** rng.uniform(0.0, 3.0, size=(n_states, 25))
             sums = np.full((7, 50), 3.0)
             sum_up(step, everywhere(cost, step), sums)
-            nearest = np.array([plain_nearest(step[:, j]) @ cost for j in range(50)])
+            nearest = np.array([plain_nearest(step[:, j], max(step[:, j].sum(), 0.0)) @ cost for j in range(50)])
             np.testing.assert_allclose(sums[5], nearest, atol=1e-8)
             np.testing.assert_allclose(sums[3], cost @ np.maximum(step, 0.0), atol=1e-10)
 
@@ -127,7 +127,7 @@ def test_nearest_counts_that_take_a_newton_step_for_each_state_but_two() -> None
     step, sums = np.array([[0.3, 9.1, 0.2, -47.2, 13.9, 13.1]]).T, np.zeros((7, 1))
     for s in range(6):
         sum_up(step, everywhere(np.eye(6)[s], step), sums)
-        assert sums[5, 0] == pytest.approx(plain_nearest(step[:, 0])[s], abs=1e-12)
+        assert sums[5, 0] == pytest.approx(plain_nearest(step[:, 0], max(step[:, 0].sum(), 0.0))[s], abs=1e-12)
 
 
 def test_nearest_counts_of_many_states_err_towards_the_positive_ones() -> None:
@@ -135,7 +135,7 @@ def test_nearest_counts_of_many_states_err_towards_the_positive_ones() -> None:
     rng = np.random.default_rng(6)
     step, cost, sums = rng.standard_t(2, size=(60, 200)), rng.random(60), np.zeros((7, 200))
     sum_up(step, everywhere(cost, step), sums)
-    nearest = np.array([plain_nearest(step[:, j]) @ cost for j in range(200)])
+    nearest = np.array([plain_nearest(step[:, j], max(step[:, j].sum(), 0.0)) @ cost for j in range(200)])
     assert (sums[5] >= nearest - 1e-9).all()
     assert (sums[5] <= sums[3] + 1e-9).all()
 

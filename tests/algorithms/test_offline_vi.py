@@ -238,7 +238,7 @@ def test_settings_that_mean_nothing_here_are_refused(learner: Learner, river: Fi
     for settings, rule in refused:
         with pytest.raises(ValueError, match=rule):
             OfflineVIConfig(**settings)
-    with pytest.raises(ValueError, match="precision must be exact for lower bounds, got 'printed'"):
+    with pytest.raises(ValueError, match="precision must be exact with offline_vi, got 'printed'"):
         learner(river, 50, CountPrivacy("jdp", 1.0, calibration="printed", precision="printed"), name="offline_vi")
 
 

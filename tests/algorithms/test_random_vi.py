@@ -9,7 +9,8 @@ import pytest
 
 from dprl.algorithms import RandomVIConfig
 from dprl.algorithms.base import Float64Array
-from dprl.algorithms.random_vi import fill_nearest, plain_nearest, plain_plan, plan
+from dprl.algorithms.numerics import plain_nearest
+from dprl.algorithms.random_vi import fill_nearest, plain_plan, plan
 from dprl.algorithms.tabular import Released
 from dprl.envs import FiniteMDP
 from dprl.privacy import CountPrivacy, CountPrivatizer, Streams
