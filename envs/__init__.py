@@ -66,19 +66,14 @@ __all__ = [
 
 E = TypeVar("E", bound=Env)
 
-_MDPS: tuple[type[EnvConfig[FiniteMDP]], ...] = (*(RiverSwim, RandomMDP, Garnet, GridWorld, DeepSea, GymnasiumTable),)
-_GAMES: tuple[type[EnvConfig[MarkovGame]], ...] = (RandomGame, RockPaperScissors, Soccer)
-_MIXTURES: tuple[type[EnvConfig[LinearMixtureMDP]], ...] = (NetworkMDP,)
-_TASKS: tuple[type[EnvConfig[CartPoleGravity]], ...] = (CartPoleGravity,)
-_CONTROLS: tuple[type[EnvConfig[ControlTask]], ...] = (Control,)
-_LOGS: tuple[type[EnvConfig[LoggedEpisodes]], ...] = (Logged,)
-
-MDPS: dict[str, type[EnvConfig[FiniteMDP]]] = {spec.name: spec for spec in _MDPS}
-GAMES: dict[str, type[EnvConfig[MarkovGame]]] = {spec.name: spec for spec in _GAMES}
-MIXTURES: dict[str, type[EnvConfig[LinearMixtureMDP]]] = {spec.name: spec for spec in _MIXTURES}
-TASKS: dict[str, type[EnvConfig[CartPoleGravity]]] = {spec.name: spec for spec in _TASKS}
-CONTROLS: dict[str, type[EnvConfig[ControlTask]]] = {spec.name: spec for spec in _CONTROLS}
-LOGS: dict[str, type[EnvConfig[LoggedEpisodes]]] = {spec.name: spec for spec in _LOGS}
+MDPS: dict[str, type[EnvConfig[FiniteMDP]]] = {
+    spec.name: spec for spec in (RiverSwim, RandomMDP, Garnet, GridWorld, DeepSea, GymnasiumTable)
+}
+GAMES: dict[str, type[EnvConfig[MarkovGame]]] = {spec.name: spec for spec in (RandomGame, RockPaperScissors, Soccer)}
+MIXTURES: dict[str, type[EnvConfig[LinearMixtureMDP]]] = {NetworkMDP.name: NetworkMDP}
+TASKS: dict[str, type[EnvConfig[CartPoleGravity]]] = {CartPoleGravity.name: CartPoleGravity}
+CONTROLS: dict[str, type[EnvConfig[ControlTask]]] = {Control.name: Control}
+LOGS: dict[str, type[EnvConfig[LoggedEpisodes]]] = {Logged.name: Logged}
 ENVIRONMENTS: dict[str, type[EnvConfig[Env]]] = {**MDPS, **GAMES, **MIXTURES, **TASKS, **CONTROLS, **LOGS}
 _REGISTRIES: dict[type[Env], dict[str, type[EnvConfig[Any]]]] = {
     FiniteMDP: MDPS,

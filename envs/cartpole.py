@@ -217,7 +217,17 @@ class CartPoleGravityEnv(gymnasium.Env[Observation, int]):
         """
         super().reset(seed=seed, options=options)
         uniforms, index = self.np_random.random(4), int(self.np_random.integers(self.task.gravities.size))
-        self.gravity = self._chosen(options or {}, float(self.task.gravities[index]))
+        self.gravity, options = float(self.task.gravities[index]), options or {}
+        if len(options) > 1 or not set(options) <= {"gravity", "agent"}:
+            raise ValueError(
+                f"options must be empty or have one key, gravity or agent, got {', '.join(map(str, options))}; "
+                "pass one of them"
+            )
+        if "agent" in options:
+            self.gravity = self.task.gravity_of(options["agent"])
+        if "gravity" in options:
+            require_number("gravity", options["gravity"], 0.0, LARGEST_GRAVITY)
+            self.gravity = float(options["gravity"])
         first_state(self._state, 0, uniforms)
         self._steps = 0
         return self._observation(), {}
@@ -238,16 +248,3 @@ class CartPoleGravityEnv(gymnasium.Env[Observation, int]):
 
     def _observation(self) -> Observation:
         return self._state[:, 0].astype(np.float32)
-
-    def _chosen(self, options: dict[str, Any], drawn: float) -> float:
-        """Return the gravity set by the options, or else the drawn one. Raises ValueError."""
-        if len(options) > 1 or not set(options) <= {"gravity", "agent"}:
-            raise ValueError(
-                f"options must be empty or have one key, gravity or agent, got {', '.join(map(str, options))}; "
-                "pass one of them"
-            )
-        if "agent" in options:
-            return self.task.gravity_of(options["agent"])
-        if "gravity" in options:
-            require_number("gravity", options["gravity"], 0.0, LARGEST_GRAVITY)
-        return float(options.get("gravity", drawn))

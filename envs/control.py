@@ -168,7 +168,6 @@ class _OneByOne(VectorEnv[Any, Any, Any]):
         self._alive: list[bool] = []
 
     def close_extras(self, **_: object) -> None:
-        """Close all copies."""
         for copy in self._copies:
             copy.close()  # type: ignore[no-untyped-call]
 
@@ -189,7 +188,6 @@ class _OneByOne(VectorEnv[Any, Any, Any]):
     def step(
         self, actions: NDArray[Any]
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
-        """Take a step of each copy; those with an ended episode have no reward."""
         n = self.num_envs
         paid, terminated, truncated = np.zeros(n), np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
         for i, copy in enumerate(self._copies):
@@ -234,7 +232,11 @@ class Control:
     def __post_init__(self) -> None:
         require_integers(self, horizon=1)
         entry = spec_of(self.env_id)
-        creator = _creator_of(entry)
+        try:
+            creator: Any = entry.entry_point
+            creator = load_env_creator(creator) if isinstance(creator, str) else creator
+        except FAILURES:
+            creator = None  # gymnasium.make says why
         probe = _probed if isinstance(creator, Hashable) else _probed.__wrapped__
         found, classes = probe(self.env_id, self.kwargs, repr(entry), creator)
         limit = entry.max_episode_steps
@@ -249,14 +251,6 @@ class Control:
         """Return the task."""
         entry, found = self._entry, self._spaces  # type: ignore[attr-defined]
         return ControlTask(self.name, entry, arguments_of(self.kwargs), self.horizon, *found)
-
-
-def _creator_of(entry: EnvSpec) -> object:
-    """Return the class or function that makes an environment, None if it cannot be imported."""
-    try:
-        return load_env_creator(entry.entry_point) if isinstance(entry.entry_point, str) else entry.entry_point
-    except FAILURES:
-        return None  # gymnasium.make says why
 
 
 @lru_cache(maxsize=32)

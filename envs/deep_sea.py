@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dprl.envs.base import Env, FiniteMDP
 from dprl.envs.checks import require_flag, require_integers, require_size
@@ -65,7 +64,10 @@ class DeepSea:
         """Build the grid as arrays: transitions [N, N, 2, N], rewards [N, N, 2], start [N]."""
         size, last = self.size, self.size - 1
         rows, columns = np.indices((size, size))
-        right = self._right()
+        right = np.ones((size, size), dtype=np.int64)  # the action that moves right, by row and column
+        if self.randomize_actions:
+            # The legacy generator: its streams are frozen, and its coins are those of the source.
+            right = np.random.RandomState(self.seed).binomial(1, 0.5, (size, size)).astype(np.int64)
         success = 1.0 if self.deterministic else 1.0 - 1.0 / size
         transitions = np.zeros((size, size, 2, size))
         transitions[rows, columns, right, columns] = 1.0 - success
@@ -76,11 +78,3 @@ class DeepSea:
         rewards[rows, columns, 1 - right] = _MOVE_COST / size
         rewards[np.arange(size), last, right[:, last]] = 1.0
         return FiniteMDP(self.name, transitions, rewards, np.eye(size)[0])
-
-    def _right(self) -> NDArray[np.int64]:
-        """Return the action [N, N] that moves right, by row and column."""
-        shape = (self.size, self.size)
-        if not self.randomize_actions:
-            return np.ones(shape, dtype=np.int64)
-        # The legacy generator: its streams are frozen, and its coins are those of the source.
-        return np.random.RandomState(self.seed).binomial(1, 0.5, shape).astype(np.int64)

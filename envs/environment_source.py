@@ -93,7 +93,7 @@ class _Code:
             return
         self._seen[id(value)] = (len(self._seen), value)  # kept, so that no later value has its id
         if isinstance(value, CodeType):
-            self._add_code(value)
+            self._add_all((value.co_code, value.co_consts, value.co_names, value.co_varnames, value.co_freevars))
         elif isinstance(value, type | FunctionType | ModuleType):
             self._add_named(value)
         elif type(value) in (tuple, list):
@@ -106,24 +106,18 @@ class _Code:
             state = {key: each for key, each in vars(value).items() if key not in _DRAWN}
             self._add_all((type(value), state))
         else:
-            self._add_pickled(value)
+            of_class = copyreg.dispatch_table.get(type(value))
+            reduced = of_class(value) if of_class else value.__reduce_ex__(4)
+            if isinstance(reduced, str):
+                self._texts.append(f"{getattr(value, '__module__', '')}.{reduced}")
+            else:
+                self._add_all(list(part) if isinstance(part, Iterator) else part for part in reduced)
 
     def _add_all(self, values: Any) -> None:  # noqa: ANN401
         self._texts.append("(")
         for value in values:
             self.add(value)
         self._texts.append(")")
-
-    def _add_pickled(self, value: Any) -> None:  # noqa: ANN401
-        of_class = copyreg.dispatch_table.get(type(value))
-        reduced = of_class(value) if of_class else value.__reduce_ex__(4)
-        if isinstance(reduced, str):
-            self._texts.append(f"{getattr(value, '__module__', '')}.{reduced}")
-        else:
-            self._add_all(list(part) if isinstance(part, Iterator) else part for part in reduced)
-
-    def _add_code(self, code: CodeType) -> None:
-        self._add_all((code.co_code, code.co_consts, code.co_names, code.co_varnames, code.co_freevars))
 
     def _add_named(self, value: Any) -> None:  # noqa: ANN401
         """Add a class, function or module that code refers to."""

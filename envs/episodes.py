@@ -105,11 +105,9 @@ class _ParallelEpisodes(ParallelEnv):  # type: ignore[misc]  # PettingZoo has no
         """Return the next state and the reward of each agent."""
 
     def observation_space(self, agent: str) -> spaces.MultiDiscrete:
-        """Return the space of an agent's observations, the same object every time."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> spaces.Discrete[Any]:
-        """Return the space of an agent's actions, the same object every time."""
         return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observations, Infos]:  # noqa: ARG002
@@ -142,9 +140,6 @@ class _ParallelEpisodes(ParallelEnv):  # type: ignore[misc]  # PettingZoo has no
 
     def render(self) -> None:
         """Do nothing: there is no render mode."""
-
-    def close(self) -> None:
-        """Do nothing: there is nothing to release."""
 
     def _checked(self, actions: Mapping[str, int]) -> list[int]:
         """Return the actions in the order of the agents. Raises ValueError."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dprl.envs.base import Env, FiniteMDP, stationary
 from dprl.envs.checks import require_integers, require_size
@@ -59,15 +58,12 @@ class Garnet:
     def build(self) -> FiniteMDP:
         """Draw the MDP: transitions [H, S, A, S], rewards [H, S, A], start [S]."""
         generator = np.random.default_rng(self.seed)
-        transitions = self._transitions(generator)
-        rewards = generator.random((self.n_states, self.n_actions))
-        return FiniteMDP(self.name, *stationary(self.horizon, transitions, rewards, start=0))
-
-    def _transitions(self, generator: np.random.Generator) -> NDArray[np.float64]:
         pairs = self.n_states * self.n_actions
         orders = generator.permuted(np.tile(np.arange(self.n_states), (pairs, 1)), axis=1)
         cuts = np.sort(generator.random((pairs, self.branching - 1)), axis=1)
+        chances = np.zeros((pairs, self.n_states))
         parts = np.diff(cuts, axis=1, prepend=0.0, append=1.0)
-        transitions = np.zeros((pairs, self.n_states))
-        np.put_along_axis(transitions, orders[:, : self.branching], parts, axis=1)
-        return transitions.reshape(self.n_states, self.n_actions, self.n_states)
+        np.put_along_axis(chances, orders[:, : self.branching], parts, axis=1)
+        transitions = chances.reshape(self.n_states, self.n_actions, self.n_states)
+        rewards = generator.random((self.n_states, self.n_actions))
+        return FiniteMDP(self.name, *stationary(self.horizon, transitions, rewards, start=0))

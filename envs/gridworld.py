@@ -74,7 +74,13 @@ class GridWorld:
 
     def build(self) -> FiniteMDP:
         """Build the grid as arrays: transitions [H, S, 4, S], rewards [H, S, 4], start [S]."""
-        cells = [(int(row), int(column)) for row, column in np.argwhere(self._free())]
+        free = np.ones((self.height, self.width), dtype=np.bool_)
+        if self.layout == "four_rooms":  # walls with four doors
+            row, column = self.height // 2, self.width // 2
+            free[row], free[:, column] = False, False
+            free[row, [(column - 1) // 2, (column + self.width) // 2]] = True
+            free[[(row - 1) // 2, (row + self.height) // 2], column] = True
+        cells = [(int(row), int(column)) for row, column in np.argwhere(free)]
         states = {cell: s for s, cell in enumerate(cells)}
         n_states = len(cells)
         transitions = np.zeros((n_states, len(_MOVES), n_states))
@@ -85,16 +91,6 @@ class GridWorld:
         rewards = np.zeros((n_states, len(_MOVES)))
         rewards[-1] = 1.0
         return FiniteMDP(self.name, *stationary(self.horizon, transitions, rewards, start=0))
-
-    def _free(self) -> NDArray[np.bool_]:
-        """Return the cells [height, width] that are no walls."""
-        free = np.ones((self.height, self.width), dtype=np.bool_)
-        if self.layout == "four_rooms":
-            row, column = self.height // 2, self.width // 2
-            free[row], free[:, column] = False, False
-            free[row, [(column - 1) // 2, (column + self.width) // 2]] = True
-            free[[(row - 1) // 2, (row + self.height) // 2], column] = True
-        return free
 
     def _move(self, law: NDArray[np.float64], state: int, neighbours: Sequence[int | None], action: int) -> None:
         """Fill law [S], all 0, with the next state's distribution; neighbours: by action, None if blocked."""

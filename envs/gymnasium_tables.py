@@ -163,23 +163,18 @@ def table_of(env: gymnasium.Env[Any, Any], env_id: str) -> tuple[_Step, str, int
             limits = [each for each in (limit, layer.spec.max_episode_steps) if each is not None]
             limit = min(limits, default=None)
         layer = layer.env
-    step = _step_of(*_outcomes(env.unwrapped, env_id))
-    hashed = hashlib.sha256(repr((step.transitions.shape, step.reward_range)).encode())
-    for array in step[:3]:
-        hashed.update(array.tobytes())
-    return step, hashed.hexdigest()[:12], limit
-
-
-def _outcomes(env: Any, env_id: str) -> tuple[Outcomes, NDArray[np.float64]]:  # noqa: ANN401 - Gymnasium names no type
-    """Return the outcomes of an environment and the distribution of its first state. Raises ValueError."""
-    start = getattr(env, "initial_state_distrib", None)
-    if not isinstance(getattr(env, "P", None), dict) or start is None:
+    outcomes, start = getattr(env.unwrapped, "P", None), getattr(env.unwrapped, "initial_state_distrib", None)
+    if not isinstance(outcomes, dict) or start is None:
         raise ValueError(
             f"env_id must be an environment with a table of transitions, got {env_id!r} without P and "
             "initial_state_distrib; add them (30 lines: docs/extending/environment.md, or `dprl new env my_env`), or "
             "take env: {name: control} with dppg"
         )
-    return env.P, start
+    step = _step_of(outcomes, start)
+    hashed = hashlib.sha256(repr((step.transitions.shape, step.reward_range)).encode())
+    for array in step[:3]:
+        hashed.update(array.tobytes())
+    return step, hashed.hexdigest()[:12], limit
 
 
 def _step_of(outcomes: Outcomes, start: Any) -> _Step:  # noqa: ANN401 - whatever an environment has
@@ -290,7 +285,8 @@ def compare_steps(env: Any, env_id: str) -> None:  # noqa: ANN401 - Gymnasium na
             samples.begin()
             env.s = state = known[draws.integers(len(known))]
             samples.take(state, int(draws.integers(len(env.P[state]))))
-        samples.require_frequencies()
+        if np.logaddexp.reduce(samples.wealth) - math.log(2.0) > -math.log(_FALSE_ALARM):
+            raise _DifferenceError(f"{2 * _STEPS} steps have other frequencies")
     except FAILURES as error:
         told = isinstance(error, _DifferenceError)
         why = str(error) if told else "it raises " + " ".join(f"{type(error).__name__}: {error}".split())
@@ -315,11 +311,10 @@ class _Samples:
     def __init__(self, env: Any) -> None:  # noqa: ANN401
         self._env = env
         self._counts: dict[Hashable, Counter[int]] = {}
-        self._wealth = [0.0, 0.0]
+        self.wealth = [0.0, 0.0]  # logarithms
         self._starts = [(state, chance) for state, chance in enumerate(env.initial_state_distrib) if chance > 0.0]
 
     def begin(self, **seeded: int) -> int:
-        """Reset the environment and return its state."""
         state = operator.index(self._env.reset(**seeded)[0])
         place = next((place for place, (known, _) in enumerate(self._starts) if known == state), None)
         if place is None:
@@ -343,7 +338,6 @@ class _Samples:
         raise _DifferenceError(f"in state {state} action {action} leads to {where} with reward {reward:g}")
 
     def possible_states(self) -> list[int]:
-        """Return all states that an episode can be in."""
         waiting = [state for state, _ in self._starts]
         known = dict.fromkeys(waiting)
         while waiting:
@@ -353,11 +347,6 @@ class _Samples:
                 waiting += {*after} - known.keys()
                 known.update(dict.fromkeys(after))
         return [*known]
-
-    def require_frequencies(self) -> None:
-        """Raise _DifferenceError if outcomes had other frequencies than the table's probabilities."""
-        if np.logaddexp(self._wealth[0], self._wealth[1]) - math.log(2.0) > -math.log(_FALSE_ALARM):
-            raise _DifferenceError(f"{2 * _STEPS} steps have other frequencies")
 
     def _outcomes(self, state: int, action: int) -> dict[tuple[int, float, bool], float]:
         """Return the probabilities of the distinct outcomes of a state and an action."""
@@ -373,5 +362,5 @@ class _Samples:
         for bettor, group in enumerate((draw, ("all", draw == "start", *chances))):
             counts = self._counts.setdefault(group, Counter())
             predicted = (counts[place] + _PRIOR * chance) / (counts.total() + _PRIOR)
-            self._wealth[bettor] += math.log(predicted / chance)
+            self.wealth[bettor] += math.log(predicted / chance)
             counts[place] += 1

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,18 +162,6 @@ class Logged:
         return ValueError(f"file {self.file!r}: {key} {rule}; {remedy}")
 
 
-class _RecordedEpisode(Protocol):
-    """One user's episode of n steps, as Minari and other collectors have it.
-
-    observations: integers [n] or [n + 1]; actions: integers [n]; rewards: numbers [n]. Optional: terminations and
-    truncations, bool [n].
-    """
-
-    observations: Any
-    actions: Any
-    rewards: Any
-
-
 class _Episode(NamedTuple):
     """Checked arrays of an episode, and whether it ended at its last step; None where the log does not say."""
 
@@ -184,7 +172,7 @@ class _Episode(NamedTuple):
 
 
 def log_episodes(
-    episodes: Iterable[_RecordedEpisode | Mapping[str, Any]],
+    episodes: Iterable[Any],
     file: str | Path,
     *,
     n_states: int,
@@ -248,7 +236,9 @@ def log_episodes(
         rewards[user, first : first + n] = paid[:n]
     if first:
         states[:, 0], following[:, 0] = n_states + 1, states[:, 1]
-    rewards[:, first:] = _without_rounding((rewards[:, first:] - low) / (high - low))
+    shares = (rewards[:, first:] - low) / (high - low)
+    edges = np.clip(shares, 0.0, 1.0)
+    rewards[:, first:] = np.where(np.abs(shares - edges) <= _REWARD_ROUNDING, edges, shares)
     begin = n_states + 1 if start is None else start
     made = replace(made, n_states=n_states + 1 + first, horizon=horizon + first, start=begin)
     arrays = {"states": states, "actions": actions, "rewards": rewards, "next_states": following}
@@ -261,13 +251,7 @@ def log_episodes(
     return made
 
 
-def _without_rounding(shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return rewards [N, H] as they are, but 0 or 1 where the difference is rounding, also that of float32."""
-    edges = np.clip(shares, 0.0, 1.0)
-    return np.where(np.abs(shares - edges) <= _REWARD_ROUNDING, edges, shares)
-
-
-def _checked_episode(episode: _RecordedEpisode | Mapping[str, Any], n_states: int, horizon: int) -> _Episode:
+def _checked_episode(episode: Any, n_states: int, horizon: int) -> _Episode:  # noqa: ANN401 - attributes or keys
     """Return the arrays of an episode. Raises ValueError if they are invalid."""
     names = "actions", "observations", "rewards"
     found = {

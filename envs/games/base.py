@@ -151,29 +151,20 @@ class MarkovGame:
                 values[h, s], max_player[h, s], min_player[h, s] = matrix_game(payoffs[s])
         return values, max_player, min_player
 
-    def gap_tables(self) -> GapTables:
-        """Return transitions [L, S', S*A*B] and rewards [H, S*A*B] in the layout of the compiled `duality_gap`."""
-        return self._gap_tables
-
     @cached_property
-    def _gap_tables(self) -> GapTables:
+    def gap_tables(self) -> GapTables:
+        """Transitions [L, S', S*A*B] and rewards [H, S*A*B] in the layout of the compiled `duality_gap`."""
         return gap_tables(self.transitions[: self.joint.layers], self.rewards, self.joint.successors())
 
     def _joint_policy(self, policy: ArrayLike) -> Floats:
-        probabilities = table("policy", policy, 4)
-        _require_shape("policy", probabilities, self.rewards.shape)
-        pairs = probabilities.reshape(self.joint.rewards.shape)
-        require_distributions("policy", pairs)
-        return probabilities
+        return self._policy("policy", policy, self.rewards.shape)
 
     @staticmethod
     def _policy(key: str, policy: ArrayLike, shape: tuple[int, ...]) -> Floats:
-        probabilities = table(key, policy, 3)
-        _require_shape(key, probabilities, shape)
-        require_distributions(key, probabilities)
+        probabilities = table(key, policy, len(shape))
+        if probabilities.shape != shape:
+            raise ValueError(
+                f"{key} must have shape {shape}, got {probabilities.shape}; pass one row per step and state"
+            )
+        require_distributions(key, probabilities.reshape(*shape[:2], -1))
         return probabilities
-
-
-def _require_shape(key: str, array: Floats, shape: tuple[int, ...]) -> None:
-    if array.shape != shape:
-        raise ValueError(f"{key} must have shape {shape}, got {array.shape}; pass one row per step and state")

@@ -7,7 +7,6 @@ from itertools import product
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dprl.envs.base import Env, stationary
 from dprl.envs.checks import require_integers, require_size
@@ -87,7 +86,11 @@ class Soccer:
         """Build the game: transitions [H, S, 5, 5, S], rewards [H, S, 5, 5], start [S]."""
         configurations, n_states, n_moves = self.configurations(), self._n_states(), len(_MOVES)
         states = {configuration: s for s, configuration in enumerate(configurations)}
-        start = self._kick_off(states)
+        west = (self.n_columns - 1) // 4
+        west_cell, east_cell = (self.n_rows // 2, west), ((self.n_rows - 1) // 2, self.n_columns - 1 - west)
+        start = np.zeros(n_states)
+        for ball in (_MAX_PLAYER, _MIN_PLAYER):
+            start[states[self._folded(_Configuration(east_cell, west_cell, ball))]] += 0.5
         transitions = np.zeros((n_states, n_moves, n_moves, n_states))
         rewards = np.full((n_states, n_moves, n_moves), 0.5)
         both, pairs = (_MAX_PLAYER, _MIN_PLAYER), product(range(n_moves), range(n_moves))
@@ -106,26 +109,14 @@ class Soccer:
         for player in (first, 1 - first):
             (row, column), (down, right) = cells[player], _MOVES[actions[player]]
             there = (row + down, column + right)
-            if ball == player and self._is_goal(player, there):
+            beyond = (-1, self.n_columns)[player]
+            if ball == player and there[1] == beyond and there[0] in ((self.n_rows - 1) // 2, self.n_rows // 2):
                 return before, 1 if player == _MAX_PLAYER else -1
             if there == cells[1 - player]:
                 ball = 1 - player
             elif there[0] in range(self.n_rows) and there[1] in range(self.n_columns):
                 cells[player] = there
         return _Configuration(cells[_MAX_PLAYER], cells[_MIN_PLAYER], ball), 0
-
-    def _is_goal(self, player: int, cell: tuple[int, int]) -> bool:
-        beyond = -1 if player == _MAX_PLAYER else self.n_columns
-        return cell[1] == beyond and cell[0] in ((self.n_rows - 1) // 2, self.n_rows // 2)
-
-    def _kick_off(self, states: dict[_Configuration, int]) -> NDArray[np.float64]:
-        """Return the distribution [S] of the first state, given the state of each configuration."""
-        west = (self.n_columns - 1) // 4
-        west_cell, east_cell = (self.n_rows // 2, west), ((self.n_rows - 1) // 2, self.n_columns - 1 - west)
-        start = np.zeros(self._n_states())
-        for ball in (_MAX_PLAYER, _MIN_PLAYER):
-            start[states[self._folded(_Configuration(east_cell, west_cell, ball))]] += 0.5
-        return start
 
     def _folded(self, seen: _Configuration) -> _Configuration:
         """Return the smaller one of a configuration and its mirror image."""

@@ -72,16 +72,21 @@ def probabilities(lists: SuccessorLists, drifts: Floats, joint: Integers, dense:
 
 
 @no_alloc_kernel
-def _weigh(lists: SuccessorLists, after: Floats, state: int, slopes: Floats, levels: Floats) -> None:
+def weigh(lists: SuccessorLists, after: Floats, state: int, slopes: Floats, levels: Floats) -> None:
     """Fill slopes [n] and levels [n] of one state, as `value_features` says."""
-    for i in range(slopes.shape[0]):
-        slope, level = 0.0, 0.0
+    n = slopes.shape[0]
+    # Two agents at a time, so that four independent sums can run in parallel.
+    for i in range(0, n, 2):
+        j = min(i + 1, n - 1)
+        slope, level, other_slope, other_level = 0.0, 0.0, 0.0, 0.0
         for entry in range(lists.first[state], lists.first[state + 1]):
             value = after[lists.state[entry]]
             slope += lists.sign[entry, i] * value
             level += lists.constant[entry, i] * value
-        slopes[i] = slope
-        levels[i] = level
+            other_slope += lists.sign[entry, j] * value
+            other_level += lists.constant[entry, j] * value
+        slopes[i], slopes[j] = slope, other_slope
+        levels[i], levels[j] = level, other_level
 
 
 @kernel
@@ -91,7 +96,7 @@ def value_features(lists: SuccessorLists, after: Floats, slopes: Floats, levels:
     after [S]: the values V. phi_V(s, a) is the sum of phi(s' | s, a) V(s') over s'.
     """
     for state in range(slopes.shape[0]):
-        _weigh(lists, after, state, slopes[state], levels[state])
+        weigh(lists, after, state, slopes[state], levels[state])
 
 
 @kernel
@@ -106,7 +111,7 @@ def policy_value(lists: SuccessorLists, rewards: Floats, means: Floats, values: 
     values[horizon] = 0.0
     for h in range(horizon - 1, -1, -1):
         for state in range(n_states):
-            _weigh(lists, values[h + 1], state, slopes, levels)
+            weigh(lists, values[h + 1], state, slopes, levels)
             total = rewards[state]
             for i in range(n_agents):
                 total += levels[i] + slopes[i] * means[h, state, i]
@@ -155,7 +160,7 @@ def greedy_value(
     values[horizon] = 0.0
     for h in range(horizon - 1, -1, -1):
         for state in range(n_states):
-            _weigh(lists, values[h + 1], state, slopes, levels)
+            weigh(lists, values[h + 1], state, slopes, levels)
             total = rewards[state]
             for i in range(n_agents):
                 best = 0

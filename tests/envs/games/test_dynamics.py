@@ -45,7 +45,7 @@ def responses(game: MarkovGame, policy: Floats) -> tuple[Floats, Floats]:
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_both_values_are_those_of_the_best_responses(size: tuple[int, int, int, int]) -> None:
     game = random_game(sum(size), size)
-    tables, scratch = game.gap_tables(), scratch_of(game)
+    tables, scratch = game.gap_tables, scratch_of(game)
     for seed in range(3):  # the same scratch: nothing may be left over
         policy = random_joint(seed, game)
         duality_gap(tables, policy, scratch)
@@ -61,14 +61,14 @@ def test_an_mdp_has_its_optimum_above_and_the_policy_below() -> None:
     mdp = RandomMDP(seed=3).build()
     game = MarkovGame.from_mdp(mdp)
     policy, scratch = np.eye(mdp.n_actions)[mdp.optimum()[1]], scratch_of(game)
-    duality_gap(game.gap_tables(), policy, scratch)
+    duality_gap(game.gap_tables, policy, scratch)
     np.testing.assert_array_equal(scratch.upper, mdp.optimum()[0][0])
     np.testing.assert_array_equal(scratch.lower, mdp.optimum()[0][0])  # so the regret of the optimum is exactly 0
 
 
 def test_the_tables_run_along_the_cells() -> None:
     game = random_game(0, (2, 3, 4, 2))
-    tables = game.gap_tables()
+    tables = game.gap_tables
     assert tables.transitions.shape == (2, 3, 24)
     for s, a, b in np.ndindex(3, 4, 2):
         cell = (s * 4 + a) * 2 + b
@@ -92,7 +92,7 @@ def test_it_compiles_into_other_kernels(options: dict[str, Any]) -> None:
     for policy in policies:
         upper, lower = responses(game, policy)
         expected += float(upper[0] - lower[0])
-    assert total_regret(game.gap_tables(), policies, scratch_of(game)) == pytest.approx(expected, rel=1e-12)
+    assert total_regret(game.gap_tables, policies, scratch_of(game)) == pytest.approx(expected, rel=1e-12)
 
 
 def digest_of_all_kernels() -> str:
@@ -102,7 +102,7 @@ def digest_of_all_kernels() -> str:
         game = random_game(5, size)
         policy, scratch = random_joint(6, game), scratch_of(game)
         max_player, min_player = game.marginals(policy.reshape(game.rewards.shape))
-        duality_gap(game.gap_tables(), policy, scratch)
+        duality_gap(game.gap_tables, policy, scratch)
         responses_of_both = (*game.best_response_to_min(min_player), *game.best_response_to_max(max_player))
         for array in (*responses_of_both, *game.nash(), *scratch):
             digest.update(array.tobytes())
