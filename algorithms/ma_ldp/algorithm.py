@@ -5,7 +5,7 @@ Paper: [TH23] Algorithm 1.
 
 # [TH23] Algorithm 1, each line -> the function that does it, of this file or of the named file (in this folder if its
 # name has no folder). Lines 7, 12, 13, 19, 27, 28, 31, 40, 41 and 44 end loops.
-#  1     epsilon, delta, alpha, eta, w = 0             -> MALDPConfig, RIDGE, first_estimates
+#  1     epsilon, delta, alpha, eta, w = 0             -> MALDPConfig, RIDGE, _MALDPLearner
 #  2     sigma or b                                    -> privacy/designs/linear_statistics.py::StatisticsPrivacy (D8)
 #  3     for user k = 1, ..., K                        -> run
 #  4-6   for i: receive Sigma, theta^ of the server    -> _plan
@@ -117,34 +117,6 @@ class _Users(NamedTuple):
     reached: np.ndarray
     values: Float64Array
     device: _EpisodeBuffer
-
-
-def users_of(mdp: LinearMixtureMDP, episodes: int, streams: Streams, n_messages: int, bounds: Float64Array) -> _Users:
-    """Return K = `episodes` users of `mdp` with `n_messages` messages each; bounds: see _Users."""
-    horizon, n, n_states, dimension = mdp.horizon, mdp.n_agents, mdp.n_states, mdp.n_agents * mdp.dimension
-    device = _EpisodeBuffer(
-        features=np.zeros((n_messages, horizon, dimension)),
-        targets=np.zeros((n_messages, horizon)),
-        corrections=np.zeros((n, horizon, mdp.reward_features.shape[1])),
-        uniforms=np.zeros(horizon),
-        choices=np.zeros((horizon, n)),
-        actions=np.zeros(n, dtype=np.int64),
-    )
-    return _Users(
-        drifts=mdp.drifts,
-        rewards=mdp.rewards,
-        common=mdp.common_rewards,
-        psi=mdp.reward_features,
-        start=mdp.start,
-        optimal=mdp.optimal_start_value(),
-        episodes=episodes,
-        env_key=streams.key("env"),
-        action_key=streams.key("exploration", "ties"),
-        bounds=bounds,
-        reached=mdp.reachable(),
-        values=np.zeros((horizon + 1, n_states)),
-        device=device,
-    )
 
 
 @no_alloc_kernel
@@ -343,40 +315,6 @@ class _RewardEstimates(NamedTuple):
     received: Float64Array
 
 
-def first_estimates(
-    mdp: LinearMixtureMDP, *, learned: bool, cut: bool, step: float, decay: float, graph: str, n_messages: int
-) -> _RewardEstimates:
-    """Return the first estimates: the true ones if rewards are public, else zeros. graph: of consensus."""
-    n, horizon, p = mdp.n_agents, mdp.horizon, mdp.reward_features.shape[1]
-    values = np.zeros((n_messages, horizon, padded(mdp.n_states)))
-    if not learned:
-        values[..., : mdp.n_states] = mdp.common_rewards
-    return _RewardEstimates(
-        learned=int(learned),
-        weights=np.zeros((horizon, n, p)),
-        values=values,
-        cut=int(cut),
-        corrections=np.zeros((n, horizon, p)),
-        psi=mdp.reward_features,
-        step=step,
-        decay=decay,
-        matrix=consensus_matrix(graph, n),
-        workspace=np.zeros((n, p)),
-        own=np.zeros((n, p)),
-        received=np.zeros((n, horizon, p)),
-    )
-
-
-@no_alloc_kernel
-def collect(estimates: _RewardEstimates) -> None:
-    """Add the corrections in estimates.received to those since the last step."""
-    total, received = estimates.corrections, estimates.received
-    for i in range(total.shape[0]):
-        for h in range(total.shape[1]):
-            for j in range(total.shape[2]):
-                total[i, h, j] += received[i, h, j]
-
-
 @no_alloc_kernel
 def update(estimates: _RewardEstimates, number: int, users: int) -> None:
     """Make step `number` = 1, 2, ... along the mean of the collected corrections of `users` users, and clear them.
@@ -555,7 +493,9 @@ def run(
             else:
                 aggregate_statistics(channel, server.matrices, server.vectors, rewards.received)
             if rewards.learned == 1:  # lines 18 and 43
-                collect(rewards)
+                total, received = rewards.corrections.reshape(-1), rewards.received.reshape(-1)
+                for i in range(total.shape[0]):
+                    total[i] += received[i]
                 if read:
                     update(rewards, server.plans[_PLANS], k + 1 - server.plans[_LAST])
     return summed, cut, indefinite
@@ -690,7 +630,29 @@ class _MALDPLearner(Learner):
         super().__init__(config, privatizer, episodes, streams, env.identity())
         n_messages, clipped = privatizer.query.layout.n_messages, privatizer.query.clipped
         self._env = env
-        self._users = users_of(env, episodes, streams, n_messages, privatizer.query.bounds)
+        horizon, n, psi = env.horizon, env.n_agents, env.reward_features
+        self._users = _Users(
+            drifts=env.drifts,
+            rewards=env.rewards,
+            common=env.common_rewards,
+            psi=psi,
+            start=env.start,
+            optimal=env.optimal_start_value(),
+            episodes=episodes,
+            env_key=streams.key("env"),
+            action_key=streams.key("exploration", "ties"),
+            bounds=privatizer.query.bounds,
+            reached=env.reachable(),
+            values=np.zeros((horizon + 1, env.n_states)),
+            device=_EpisodeBuffer(
+                features=np.zeros((n_messages, horizon, n * env.dimension)),
+                targets=np.zeros((n_messages, horizon)),
+                corrections=np.zeros((n, horizon, psi.shape[1])),
+                uniforms=np.zeros(horizon),
+                choices=np.zeros((horizon, n)),
+                actions=np.zeros(n, dtype=np.int64),
+            ),
+        )
         floor = 0.0 if clipped else -math.inf
         self._planning = planning(env, floor, config.value == "joint", n_messages)
         self._server = self._new_server()
@@ -702,20 +664,28 @@ class _MALDPLearner(Learner):
         printed = beta_rates(query.mechanism, budget, (dimension, horizon, self.episodes), config.alpha)
         # beta grows like the square root of the noise, so noise other than the printed one rescales it.
         noise = math.sqrt(query.noise_ratio) if request is not None else 1.0
+        n, p, values = env.n_agents, env.reward_features.shape[1], np.zeros((n_messages, horizon, padded(env.n_states)))
+        if query.rewards == "public":
+            values[..., : env.n_states] = env.common_rewards
         return _Server(
             matrices=np.zeros((n_messages, horizon, dimension, dimension)),
             vectors=np.zeros((n_messages, horizon, dimension)),
             theta=np.zeros((n_messages, horizon, dimension)),
             inverses=np.tile(np.eye(dimension), (n_messages, horizon, 1, 1)),
             factor=np.zeros((dimension, dimension)),
-            rewards=first_estimates(
-                env,
-                learned=query.rewards != "public",
-                cut=query.clipped,
+            rewards=_RewardEstimates(
+                learned=int(query.rewards != "public"),
+                weights=np.zeros((horizon, n, p)),
+                values=values,
+                cut=int(query.clipped),
+                corrections=np.zeros((n, horizon, p)),
+                psi=env.reward_features,
                 step=config.reward_step,
                 decay=config.reward_decay,
-                graph=config.graph,
-                n_messages=n_messages,
+                matrix=consensus_matrix(config.graph, n),
+                workspace=np.zeros((n, p)),
+                own=np.zeros((n, p)),
+                received=np.zeros((n, horizon, p)),
             ),
             growing=not self.privatizer.server_noise,
             beta_rates=config.bonus_scale * noise * printed,
