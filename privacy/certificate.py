@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import math
@@ -150,7 +151,8 @@ class Certificate:
             "factor": None if self.factor is None else in_json(self.factor),
             "audit": self.audit,
         }
-        return sealed(certificate)
+        # A copy, because parts of it are cached for other certificates.
+        return sealed(copy.deepcopy(certificate))
 
 
 def certify(ledger: Ledger, algorithm: str, details: Mapping[str, Any] | None = None) -> Certificate:
@@ -284,7 +286,7 @@ def several_episodes(design: NoiseDesign[Any], attempts: int) -> dict[str, Any] 
     return {"relation": design.threat_model.adjacency, "bounds": bounds, "joint": how}
 
 
-@lru_cache(maxsize=1024)  # most cells of a sweep and all seeds of a cell share them; callers must not change them
+@lru_cache(maxsize=1024)  # most cells of a sweep and all seeds of a cell share them
 def _bounds(
     model: str, releases: tuple[Release, ...], times: int, groups: tuple[tuple[int, ...], ...], delta: float
 ) -> tuple[list[dict[str, Any]], str]:

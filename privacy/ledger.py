@@ -133,6 +133,8 @@ class Ledger:
     def _include(self, charges: Sequence[int]) -> None:
         """Take over charges of the journal or a certificate."""
         most = max(charges)
+        if min(charges) < 0:
+            raise LedgerError(f"charges must be at least 0, got {charges}; count the submissions of each attempt")
         if most > self.design.capacity:
             raise LedgerError(f"the journal has {most} submissions of {self.design.capacity}; name this run's journal")
         self._charges = tuple(charges)

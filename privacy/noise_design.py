@@ -182,6 +182,8 @@ class NoiseDesign(Generic[Q]):
         query: Any = self.query
         if query is None:
             return
+        if self.groups:
+            raise LedgerError(f"groups are of composed runs, got {self.groups} for one; its users are in every release")
         if query.noisy_sides != NOISY_SIDES[self.model]:
             raise LedgerError(
                 f"noise on (the client's side, the server's side) must be {NOISY_SIDES[self.model]} with model "

@@ -102,7 +102,7 @@ class Privatizer(Generic[Q]):
             raise LedgerError(f"submissions up to {self.charged} are charged already; name the journal before that")
         ledger = Ledger(self.design, journal)
         self._check_fresh(ledger)
-        self._journal, self.ledger = journal, ledger
+        self._journal, vars(self)["ledger"] = journal, ledger
         if "channel" in vars(self):
             self._skip(self.channel)
 
@@ -185,6 +185,8 @@ class Privatizer(Generic[Q]):
             raise LedgerError("a message is received by the privatizer that sent it; this one's noise is unknown")
         if message.user != cursor[RECEIVED] + 1 or message.user != cursor[SENT]:
             raise LedgerError("messages are received once, in order, and after they were sent")
+        if np.shape(message.values) != self.channel.message.shape:
+            raise LedgerError(f"a message has shape {self.channel.message.shape}, got {np.shape(message.values)}")
         self.channel.message[:] = message.values
         self.query.receive(self.channel)
 
@@ -198,7 +200,7 @@ class Privatizer(Generic[Q]):
         if not self.draws_blocks:
             why = "users are simulated in blocks where noise is seeded and their sums have a known law"
             raise LedgerError(f"{why}; write simulation: users")
-        self.in_blocks = True
+        vars(self)["in_blocks"] = True
 
     def add_block(self, first: int, users: int, draw: Any, values: Any = None) -> None:  # noqa: ANN401 - the query's
         """Add the messages of charged, simulated users at once, from the exact law of their sum; see the query's.
@@ -285,7 +287,7 @@ class Privatizer(Generic[Q]):
         if self._source != _NOBODY:
             raise LedgerError(f"submissions up to {self.charged} are charged here already; load into a new privatizer")
         check_sealed(state, self.state_dict(), self._sealing)
-        charged, source, *_ = (int(count) for count in state["counts"])
+        charged, source, in_blocks = (int(count) for count in state["counts"])
         _, sent, messages, received, _ = (int(count) for count in state["cursor"])
         if not (0 <= received == sent == messages <= charged <= self.capacity and source in range(3)):
             raise ValueError(f"the state has {charged} of {self.capacity} submissions; start anew")
@@ -295,15 +297,22 @@ class Privatizer(Generic[Q]):
                 array[:] = state[name]
         self.query.restored(self.channel)
         self._source = source
+        vars(self)["in_blocks"] = self.in_blocks or bool(in_blocks)
         if charged:
             self.ledger.charge(1, charged)
+
+    def __setattr__(self, name: str, value: Any) -> None:  # noqa: ANN401
+        # The certificate and the checks of messages read them.
+        if name in vars(self) and not name.startswith("_"):
+            raise AttributeError(f"{name} of a privatizer is fixed; build another one")
+        super().__setattr__(name, value)
 
     def __reduce__(self) -> NoReturn:
         # A copy would send other users' data under the same noise.
         raise LedgerError("a privatizer cannot be copied or pickled; continue from state_dict")
 
     def _changing(self) -> dict[str, np.ndarray]:
-        counts = np.array([self.charged, self._source], dtype=np.int64)
+        counts = np.array([self.charged, self._source, self.in_blocks], dtype=np.int64)
         own = {"cursor": self.channel.cursor, "counts": counts, "received": self._received.to_array()}
         return own | self.query.changing(self.channel)
 

@@ -392,7 +392,7 @@ PAPERS_WITH_ERRORS = ("[CZ22]",)
 
 @lru_cache(maxsize=64)  # every seed of a cell asks for the same ones
 def noise_summary(epsilon: float, delta: float, query: CountQuery, exact: bool) -> dict[str, Any]:
-    """Return 'error' and 'best_available' for a certificate; callers share the result and must not change it.
+    """Return 'error' and 'best_available' for a certificate; callers share the result and copy it.
 
     Errors are standard deviations of one cell of the first family: the root mean square over episodes, or the releases
     of a counter, and the maximum. exact: whether the best noise must be whole-number noise.

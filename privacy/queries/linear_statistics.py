@@ -21,7 +21,7 @@ from dprl.privacy.counters import COUNTERS, ExactCounter
 from dprl.privacy.counters.base import Counter, CounterState, node_of
 from dprl.privacy.counters.release import release_prefix
 from dprl.privacy.mechanisms import GRAMS, GramMechanism
-from dprl.privacy.mechanisms.base import require_positive
+from dprl.privacy.mechanisms.base import IDEALISED, require_positive
 from dprl.privacy.mechanisms.clipping import L2, MOST, NORMS, fill_clipped
 from dprl.privacy.mechanisms.gram import (
     GramGaussian,
@@ -382,7 +382,8 @@ class StatisticsQuery(Query):
         if counter is not None:
             if not (raw and vector is None and self.clipped and sent != "open"):
                 raise LedgerError(f"a server's noise is on clipped statistics without noise of their own, got {self}")
-            if type(counter) not in COUNTERS.values() or counter.node is None:
+            # Whole-number noise would leave the fractional parts of the sums open.
+            if type(counter) not in COUNTERS.values() or node_of(counter).arithmetic != IDEALISED:
                 raise LedgerError(f"the kernels cannot run a counter {counter}; take a calibrated one of COUNTERS")
             for scale in (*self.scales, self.reward_scale or 1.0):
                 require_positive("scale", scale, "write 1 for a stage without anything of a user")
