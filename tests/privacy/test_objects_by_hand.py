@@ -30,7 +30,7 @@ RECORD = UserRecord(np.array([[1, 2], [0, 1]]), np.ones((2, 2)))
 
 
 def counts(model: str = "jdp", **settings: Any) -> Privatizer[Any]:
-    return CountPrivacy(model, 1.0, **settings).build(FAMILIES, 8, STREAMS)  # type: ignore[arg-type]
+    return CountPrivacy(model, 1.0, **settings).build(FAMILIES, 8, STREAMS)
 
 
 def test_a_changed_certificate_changes_no_other() -> None:
