@@ -1,6 +1,7 @@
 """Noise design: who adds which noise to what, and how often a user is in it; decided once, before anybody is asked.
 
-`designs/` makes it from settings. Sampler, ledger, certificate and page read it; nothing else says what noise there is.
+`designs/` makes it from settings, around a query. The sampler runs the query's mechanisms and counter; ledger,
+certificate and page read the releases that the query states of them, and a privatizer refuses a design of others.
 """
 
 from __future__ import annotations

@@ -383,7 +383,7 @@ def report_error(cell: UnaryCell, truth: int) -> _FiniteLaw:
 
 
 def grid_points(cell: UnaryCell) -> float:
-    """Return the approximate number of grid points for `unary_bound`, which is large if bits are almost never wrong."""
+    """Return about how many grid points `unary_cell_bound` needs: many if bits are almost never wrong."""
     laws = [report_error(cell, truth) for truth in (1, 0)]
     farthest = max(float(np.abs(law.values).max()) for law in laws)
     deviation = math.sqrt(max(law.variance for law in laws))

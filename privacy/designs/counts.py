@@ -76,7 +76,8 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
             nodes, 'auto': the one with the smaller variance.
         counter: a counter's name, or 'auto' for the one with the smallest error.
         releases: 'scheduled': the counter is built for only the releases that plans read (with `replan_growth` above 0
-            and certified noise), so L = floor(log2 n) + 1 for n releases; 'every_user': for a release after every user.
+            and certified noise), so L = floor(log2 n) + 1 in a binary tree of n releases; 'every_user': for a release
+            after every user.
         smallest_block: minimum of users shuffled together; the first plan waits for this many.
 
     Examples:

@@ -23,7 +23,7 @@ NODE, ROW, GRID_ROW = "node", "row", "grid row"
 class Mechanism(ABC):
     """Independent noise of one law, added to every number: its privacy curve, density and tails.
 
-    A law is one file with a frozen dataclass, a subclass of this one entered in `ADDITIVE`, and its sampler.
+    A law is a frozen dataclass, a subclass of this one entered in `ADDITIVE`, with its sampler below it.
     """
 
     name: ClassVar[str]

@@ -49,7 +49,7 @@ class CountFamily:
 
     @property
     def NAMED(self) -> dict[str, object]:  # noqa: N802 - see `noise_identity`
-        """A field of earlier versions."""
+        """A part of the identity only: without it, a seed would draw other noise."""
         return {"public_start_change": 2 if not self.marginal_of else int(not self.indicator)}
 
 

@@ -100,7 +100,7 @@ class CountChannel(NamedTuple):
 
 
 class Released(NamedTuple):
-    """Private counts: all that a planner learns about users. Only `released_counts` makes it.
+    """Private counts: all that a planner learns about users. Only a query makes it, of a release.
 
     values float64[n_cells]: the needed families, side by side in each step; they may be negative or fractional. users:
     number of counted episodes, k - 1 before episode k. new: number of those since the last plan.

@@ -333,7 +333,7 @@ class GradientQuery(Query):
     def identity(self) -> str:
         """Text that identifies record and noise."""
         window = f"|window {self.window}" if self.window else ""
-        # The last two parts were those of bits on scores; they keep the keys of noise.
+        # The last two parts are constants: with others, a seed would draw other noise.
         counter = "" if self.counter is None else f"|{noise_identity(self.counter)}"
         return f"gradients|{noise_identity(self.law, None, math.inf)}{window}{counter}"
 
