@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from dprl.platform.policies.loading import Policy
-    from dprl.platform.reports.figures.charts import Chart
+    from dprl.platform.reports.charts import Chart
     from dprl.platform.sweeps.executor import ExecutorName
 
 __all__ = [
@@ -267,25 +267,32 @@ class Sweep:
         return {name: chart.title for name, chart in self._charts.items()}
 
     def plot(
-        self, figure: str = "frontier", *, style: str = "paper", width: float | None = None, height: float | None = None
+        self,
+        figure: str = "frontier",
+        *,
+        style: str = "paper",
+        width: float | None = None,
+        height: float | None = None,
+        colours: Mapping[str, str] | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> Figure:
         """Return a figure of the sweep as a matplotlib figure.
 
-        figure: one of `figures`. style: 'paper' or 'slides'. width, height: in inches; the figure is larger if its
-        texts need more. Raises UserError.
+        figure: one of `figures`. style: 'paper' or 'slides'. width, height: in inches. colours: of algorithms by name,
+        as matplotlib takes them. labels: other words for the lines' labels, by the words that they replace. Raises
+        UserError.
         """
-        from dprl.platform.reports.figures.layout import compose
-        from dprl.platform.reports.figures.styles import checked_style
+        from dprl.platform.reports.drawing import draw, style_of
 
         if figure not in self._charts:
             remedy = suggestion(figure, list(self._charts))
             raise broken_rule("figure", f"must be a figure of {self.name}", figure, remedy)
-        return compose(self._charts[figure], checked_style(style, width, height))
+        return draw(self._charts[figure], style_of(style, width, height), colours=colours, labels=labels)
 
     def report(self, out: str | Path | None = None) -> Path:
         """Write the report and return its page, in the sweep's folder or in `out`. Raises UserError if it cannot."""
         from dprl.platform.commands.base import unwritable
-        from dprl.platform.reports.pages.writing import SweepReport
+        from dprl.platform.reports.report import SweepReport
 
         found = SweepReport.of(self.layout.home, [self.name])
         place = self.folder if out is None else Path(out)
@@ -296,8 +303,8 @@ class Sweep:
 
     @cached_property
     def _charts(self) -> dict[str, Chart]:
-        from dprl.platform.reports.comparing.report_cells import read_cells
-        from dprl.platform.reports.figures.catalogue import report_charts
+        from dprl.platform.reports.charts import report_charts
+        from dprl.platform.results.cells import read_cells
 
         return {chart.name: chart for chart in report_charts(read_cells([self.layout]))}
 

@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     """Show every cell's planned certificate and a table of all, or the one of planned counts."""
     from dprl.platform.configs.config import labels_of, planned_certificates
     from dprl.platform.configs.varying import unequal_schedules
-    from dprl.platform.reports.documents.terminal import text_of
+    from dprl.platform.reports.terminal import table_text
     from dprl.platform.reports.verdicts import certificate_text, certificates_table
 
     given = {name: getattr(options, name) for name in _PLANNED if getattr(options, name) is not None}
@@ -58,7 +58,8 @@ def run(options: argparse.Namespace) -> int:
     else:
         texts = list(map(certificate_text, labels, certificates))
         if len(labels) > 1:
-            texts.append("\n".join(map(text_of, certificates_table(labels, certificates))))
+            table, notes = certificates_table(labels, certificates)
+            texts.append("\n".join([table_text(table), *notes]))
         if remark := unequal_schedules([each["parameters"] for each in certificates if "parameters" in each]):
             texts.append(remark)
         say("\n\n".join(texts))

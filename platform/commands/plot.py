@@ -32,10 +32,9 @@ def run(options: argparse.Namespace) -> int:
     asked = {name: _inches(name, vars(options)[name]) for name in ("width", "height")}
     file = None if options.out is None else Path(options.out)
     from dprl.atomic_files import write_bytes
-    from dprl.platform.reports.comparing.report_cells import read_cells
-    from dprl.platform.reports.figures.catalogue import report_charts
-    from dprl.platform.reports.figures.layout import compose
-    from dprl.platform.reports.figures.styles import FORMATS, render, style_of
+    from dprl.platform.reports.charts import report_charts
+    from dprl.platform.reports.drawing import FORMATS, draw, render, style_of
+    from dprl.platform.results.cells import read_cells
     from dprl.platform.results.home import home_folder
     from dprl.platform.results.layout import sweep_layout
 
@@ -63,16 +62,13 @@ def run(options: argparse.Namespace) -> int:
         raise broken_rule("FIGURE", f"must be a figure of {' and '.join(names)}", figure, remedy)
     chart = charts[figure]
     target = file if file is not None else Path(f"{name}_{chart.name}.{kind}")
-    drawn = compose(chart, style_of(options.style, width=asked["width"], height=asked["height"]))
+    drawn = draw(chart, style_of(options.style, width=asked["width"], height=asked["height"]))
     content = render(drawn, kind)
     try:
         write_bytes(target, content)
     except OSError as error:
         raise unwritable(target, error) from None
     say(f"figure    {target}")
-    for (name, length), needed in zip(asked.items(), drawn.get_size_inches(), strict=True):
-        if length is not None and needed > 1.01 * length:
-            say(f"{name:9} {needed:.2f} inches, because its texts need them")
     say(f"caption   {chart.title}. {chart.caption}")
     return EXIT_DONE
 
@@ -82,7 +78,7 @@ def _inches(name: str, text: str | None) -> float | None:
 
     Raises UserError.
     """
-    from dprl.platform.reports.figures.styles import LENGTHS
+    from dprl.platform.reports.drawing import LENGTHS
 
     if text is None:
         return None

@@ -5,14 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dprl.platform.commands.base import add_json, add_storage, as_json, say, unwritable
 from dprl.platform.errors import EXIT_DONE, broken_rule
-
-if TYPE_CHECKING:
-    from dprl.platform.reports.documents.blocks import Block
-    from dprl.platform.reports.pages.writing import SweepReport
 
 HELP = "report the best algorithm at each epsilon: a page with figures, tables and tests"
 EXAMPLE = "report regret_vs_epsilon"
@@ -36,8 +31,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the report of some sweeps and print its answers."""
-    from dprl.platform.reports.documents.terminal import write
-    from dprl.platform.reports.pages.writing import SweepReport
+    from dprl.platform.reports.report import SweepReport, answer_of, asked_table, budget_table
+    from dprl.platform.reports.terminal import write_table
     from dprl.platform.results.home import home_folder
 
     home = home_folder(options.storage, written=False)
@@ -56,23 +51,9 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         say(as_json({"page": str(files[0]), "files": [str(file) for file in files], **found.data()}))
         return EXIT_DONE
-    write(sys.stdout, _answers(found))
+    say("\n".join([*(f"not finished: {line}" for line in found.missing), f"{answer_of(found.groups)}."]))
+    for table in (budget_table(found.groups), asked_table(found.groups)):
+        if table.body:
+            write_table(sys.stdout, table)
     say(f"report    {files[0]}")
     return EXIT_DONE
-
-
-def _answers(found: SweepReport) -> list[Block]:
-    """Return the answers as blocks for a terminal."""
-    from dprl.platform.reports.comparing.answers import budget_table, heading, lead, requested
-    from dprl.platform.reports.documents.blocks import Heading, Paragraph, Table
-    from dprl.platform.reports.pages.content import ASKED
-
-    blocks: list[Block] = [Paragraph(line, "", "not finished") for line in found.missing]
-    if answer := heading(found.groups):
-        blocks += [Heading(answer), Paragraph(lead(found.groups), "lead")]
-    title, table = budget_table(found.groups)
-    if table.body:
-        blocks += [Heading(title), table]
-    if asked := requested(found.groups):
-        blocks.append(Table(ASKED, asked, ASKED))
-    return blocks

@@ -29,8 +29,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run papers' unfinished experiments, and write their numbers beside ours."""
     from dprl.platform.environment_variables import tracking_uri
-    from dprl.platform.reports.documents.blocks import Table
-    from dprl.platform.reports.documents.terminal import write
+    from dprl.platform.reports.terminal import Table, write_table
     from dprl.platform.reproductions.engine import Request
     from dprl.platform.reproductions.papers import PAPERS, wanted
     from dprl.platform.results.home import home_folder
@@ -52,6 +51,6 @@ def run(options: argparse.Namespace) -> int:
         for one in found:
             if one.page is not None and not options.json:
                 headers, *rows = one.verdicts
-                write(sys.stdout, [Table(headers, rows, headers[:1])])
+                write_table(sys.stdout, Table(headers, rows, headers[:1]))
                 say(f"page      {one.page}")
     return exit_code([line for one in found for line in one.failed])

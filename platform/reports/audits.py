@@ -9,9 +9,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dprl.platform.errors import EXIT_DONE, EXIT_SOME_FAILED, counted
-from dprl.platform.reports.documents.blocks import Facts, Table
-from dprl.platform.reports.documents.terminal import WIDTH, text_of
 from dprl.platform.reports.number_texts import number
+from dprl.platform.reports.terminal import WIDTH, Table, facts_text, table_text
 from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof
 from dprl.privacy.base import APPROXIMATE_DELTA
 
@@ -97,7 +96,7 @@ def block(label: str, findings: Sequence[Finding], last_bits: str | None = None)
     facts = [("noise", first.subject), ("claimed", claimed), ("proved", _proved(first))]
     facts += [("measured", _measured(each, each.measurement)) for each in findings if each.measurement is not None]
     facts += [("last bits", last_bits)] if last_bits else []
-    return text_of(Facts("\n".join(_unbroken(f"{label}: {_headline(findings)}")), facts))
+    return facts_text("\n".join(_unbroken(f"{label}: {_headline(findings)}")), facts)
 
 
 def outcome(failing: Sequence[str], audited: int) -> str:
@@ -207,7 +206,7 @@ def _measured(finding: Finding, measured: Measurement) -> str:
 
 
 def _table(head: tuple[str, ...], findings: Sequence[Finding]) -> str:
-    return text_of(Table(head, [_row(finding) for finding in findings], head))
+    return table_text(Table(head, [_row(finding) for finding in findings], head))
 
 
 def _row(finding: Finding) -> tuple[str, ...]:
@@ -293,7 +292,7 @@ def _notes(findings: Sequence[Finding]) -> str:
         measured = finding.measurement
         where = "" if measured is None else f"[{measured.probe}]{_limit(measured)}"
         facts.append((finding.name, " ".join(part for part in (finding.note, where) if part)))
-    return text_of(Facts("Why, and where it was measured", facts))
+    return facts_text("Why, and where it was measured", facts)
 
 
 def _summary(page: ClaimsPage, seconds: float) -> str:

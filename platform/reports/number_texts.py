@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dprl.platform.reports.inference.effects import Effect, Estimate
+    from dprl.platform.results.inference import Effect, Estimate
 
 _TABLE = 3
 _SUPERSCRIPTS = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")

@@ -11,10 +11,10 @@ from dprl.algorithms import Metric
 from dprl.algorithms.base import REGRET
 from dprl.platform.errors import counted, first_of
 from dprl.platform.program import command
-from dprl.platform.reports.documents.blocks import Block, Paragraph, Table
-from dprl.platform.reports.documents.terminal import write
 from dprl.platform.reports.number_texts import episode_reached, number, rounded
-from dprl.platform.reports.records import (
+from dprl.platform.reports.terminal import Table, write_table
+from dprl.platform.reports.verdicts import AT_DELTA, verdict_word
+from dprl.platform.results.summary import (
     PROVES_NOTHING,
     SATURATION_REMEDY,
     full_label,
@@ -22,7 +22,6 @@ from dprl.platform.reports.records import (
     results_in,
     unit_of,
 )
-from dprl.platform.reports.verdicts import AT_DELTA, verdict_word
 
 _MOST_ROWS = 200
 """Maximum of rows on the terminal; all are in summary.csv."""
@@ -88,39 +87,37 @@ def write_summary(stream: TextIO, summary: pd.DataFrame) -> None:
     shown = rows[:_MOST_ROWS]
     texts = [["-" if pd.isna(row[column.needs]) else column.text(row) for column in columns] for row in shown]
     headers = [column.header for column in columns]
-    blocks: list[Block] = [Table(headers, texts, headers[:1])]
-    if len(rows) > len(shown):
-        blocks.append(Paragraph(f"... and {counted(len(rows) - len(shown), 'cell')} more, in summary.csv"))
+    notes = [f"... and {counted(len(rows) - len(shown), 'cell')} more, in summary.csv"] * (len(rows) > len(shown))
     meanings = dict.fromkeys(f"{column.header}: {column.meaning}" for column in columns if column.meaning)
     if any(row["verdict"] == "holds_approximately" for row in rows):
         meanings[AT_DELTA] = None
-    blocks.append(Paragraph("; ".join(["columns: docs/metrics.md", *meanings]), "note"))
-    write(stream, [*blocks, *noise_note(rows), *_warnings(rows)])
+    notes += ["; ".join(["columns: docs/metrics.md", *meanings]), *filter(None, [noise_note(rows)]), *_warnings(rows)]
+    write_table(stream, Table(headers, texts, headers[:1]), notes)
 
 
-def _warnings(rows: Sequence[Mapping[Any, Any]]) -> list[Block]:
+def _warnings(rows: Sequence[Mapping[Any, Any]]) -> list[str]:
     """Return a line for each note on cells."""
     warnings: dict[str, list[str]] = {}
     for row in rows:
         if pd.notna(row["note"]) and row["note"]:
             warnings.setdefault(str(row["note"]), []).append(str(row["label"]))
-    told: list[Block] = []
+    told = []
     for note, labels in warnings.items():
         named = "; ".join(first_of(labels, _MOST_NAMED))
         remedy = f"; try {SATURATION_REMEDY}" if PROVES_NOTHING not in note else ""
-        told.append(Paragraph(f"{note}{remedy} ({named})", "", "warning"))
+        told.append(f"warning: {note}{remedy} ({named})")
     return told
 
 
-def noise_note(rows: Sequence[Mapping[Any, Any]]) -> list[Block]:
-    """Return a line on cells with more noise than the least known for their claims, [] if there are none."""
+def noise_note(rows: Sequence[Mapping[Any, Any]]) -> str:
+    """Return a line on cells with more noise than the least known for their claims, '' if there are none."""
     ratios = [row["noise_sd"] / row["least_noise_sd"] for row in rows if row.get("least_noise_sd", 0.0) > 0.0]
     more = [ratio for ratio in ratios if ratio > _MUCH_MORE]
     if not more:
-        return []
+        return ""
     cells, most = f"{len(more):,} of {counted(len(rows), 'cell')}", rounded(max(more), 2)
     told = f"Noise in {cells} is up to {most} times the least known for its claim and releases"
-    return [Paragraph(f"{told}; settings: `{command('certify', 'CONFIG')}`", "note")]
+    return f"{told}; settings: `{command('certify', 'CONFIG')}`"
 
 
 def _of_headline(metric: Metric) -> list[_Column]:

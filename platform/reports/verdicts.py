@@ -6,9 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dprl.platform.reports.documents.blocks import Block, Facts, Paragraph, Table
-from dprl.platform.reports.documents.terminal import text_of
 from dprl.platform.reports.number_texts import delta_number, number
+from dprl.platform.reports.terminal import Table, facts_text
 from dprl.platform.results.summary import privacy_columns, proved_epsilon, standing
 
 _SAME = 0.005
@@ -20,6 +19,32 @@ _VERDICTS = {"holds": "holds", "holds_approximately": ONLY_WITH_DELTA, "fails": 
 AT_DELTA = f"verdict: '{ONLY_WITH_DELTA}' fails as a pure claim, and holds at the claimed epsilon with a small delta"
 _NOISE = ("noise_sd", "least_noise_sd")
 _CALIBRATIONS = {"printed": "noise as printed", "certified": "certified noise"}
+
+
+BADGES = {
+    "holds": ("\u2713 holds", "The noise certifies the claimed \u03b5 at the claimed \u03b4."),
+    "delta": (
+        f"\u25d0 holds {ONLY_WITH_DELTA}".replace("delta", "\u03b4"),
+        "The claim of pure privacy fails; the same \u03b5 holds at \u03b4 = 10\u207b\u2076.",
+    ),
+    "fails": ("\u2717 FAILS", "The noise certifies only a larger \u03b5."),
+    "nothing": ("\u2298 NO PRIVACY", "The noise certifies no finite \u03b5, although the cell claims one."),
+    "refuted": ("\u26a0 REFUTED", "An audit has measured a larger \u03b5 than the claimed or the certified one."),
+    "reference": ("\u25cb NO PRIVACY", "Run without noise, for comparison."),
+}
+"""Words and meanings of verdicts on claims, in the order of a page; they differ in more than colour."""
+
+
+def badge_of(certificate: Mapping[str, Any]) -> str:
+    """Return the key of the badge of a certificate."""
+    stands = standing(certificate)
+    if stands.refuted:
+        return "refuted"
+    if certificate["claimed"]["epsilon"] is None:
+        return "reference"
+    if math.isinf(stands.proved):
+        return "nothing"
+    return {"holds": "holds", "holds_approximately": "delta"}.get(stands.verdict, "fails")
 
 
 def trust_word(model: str) -> str:
@@ -34,6 +59,12 @@ def privacy_text(certificate: Mapping[str, Any]) -> str:
         return f"{trust_word(certificate['trust_model'])}, NO PRIVACY: its audit REFUTES the proof"
     text = _proof_text(certificate)
     return f"{text}, REFUTED by its audit" if stands.refuted else text
+
+
+def standing_text(certificate: Mapping[str, Any]) -> str:
+    """Return the trust model, the epsilon that is proved, never one that is only claimed, and the verdict."""
+    text, stands = privacy_text(certificate), standing(certificate)
+    return f"{text}, holds" if stands.verdict == "holds" and not stands.refuted else text
 
 
 def _proof_text(certificate: Mapping[str, Any]) -> str:
@@ -80,8 +111,8 @@ def verdict_word(row: Mapping[Any, Any]) -> str:
     return _NOTHING if nothing else _VERDICTS.get(verdict, verdict)
 
 
-def certificates_table(labels: Sequence[str], certificates: Sequence[Mapping[str, Any]]) -> list[Block]:
-    """Return one row per certificate: its epsilons and verdict; with counts, its noise and the least known instead."""
+def certificates_table(labels: Sequence[str], certificates: Sequence[Mapping[str, Any]]) -> tuple[Table, list[str]]:
+    """Return one row per certificate, its epsilons and verdict, for counts also noise and the least known; notes."""
     found = [privacy_columns(certificate) for certificate in certificates]
     headers, notes = ["cell", "claim", "delta", "certified", "verdict"], []
     if any(_NOISE[0] in columns for columns in found):
@@ -93,7 +124,7 @@ def certificates_table(labels: Sequence[str], certificates: Sequence[Mapping[str
     if any(columns["verdict"] == "holds_approximately" for columns in found):
         notes.append(AT_DELTA)
     rows = [[label, *_numbers(columns)][: len(headers)] for label, columns in zip(labels, found, strict=True)]
-    return [Table(headers, rows, headers[:1]), *([Paragraph("; ".join(notes), "note")] if notes else [])]
+    return Table(headers, rows, headers[:1]), ["; ".join(notes)] if notes else []
 
 
 def _numbers(columns: Mapping[str, Any]) -> list[str]:
@@ -105,7 +136,7 @@ def _numbers(columns: Mapping[str, Any]) -> list[str]:
 
 def certificate_text(label: str, certificate: Mapping[str, Any]) -> str:
     """Return a certificate as text, with the verdict in the first line and the reasons below it."""
-    return text_of(Facts(f"{label}: {verdict_line(certificate)}", certificate_facts(certificate)))
+    return facts_text(f"{label}: {verdict_line(certificate)}", certificate_facts(certificate))
 
 
 def certificate_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:

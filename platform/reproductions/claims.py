@@ -10,9 +10,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import Float64Array
-from dprl.platform.reports.inference.effects import Estimate
-from dprl.platform.reports.inference.pairs import LEVEL, holm
 from dprl.platform.reproductions import resampling
+from dprl.platform.results.inference import LEVEL, Estimate, holm
 from dprl.platform.results.summary import standing
 
 Verdict = Literal["holds", "open", "fails", "not run"]

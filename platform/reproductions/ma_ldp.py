@@ -18,7 +18,6 @@ from dprl.algorithms.base import REGRET, SATURATED
 from dprl.algorithms.ma_ldp.algorithm import INDEFINITE
 from dprl.envs.network_mdp import NetworkMDP
 from dprl.platform.configs.experiment import Scalar
-from dprl.platform.reports.inference.pairs import LEVEL, holm
 from dprl.platform.reproductions import claims_on_messages as proofs
 from dprl.platform.reproductions import tables
 from dprl.platform.reproductions.claims import (
@@ -38,6 +37,7 @@ from dprl.platform.reproductions.claims import (
 )
 from dprl.platform.reproductions.engine import Paper, PaperGroup
 from dprl.platform.results.cell_folder import CellResults
+from dprl.platform.results.inference import LEVEL, holm
 from dprl.platform.results.summary import by_seed
 from dprl.privacy.audits.distinguishing_attack import audit_page
 from dprl.privacy.audits.findings import Claim, Finding, NoiseProof

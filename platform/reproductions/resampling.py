@@ -15,8 +15,7 @@ import numpy as np
 import scipy
 
 from dprl.algorithms.base import Float64Array
-from dprl.platform.reports.inference.effects import Estimate
-from dprl.platform.reports.inference.intervals import CONFIDENCE, FEWEST_SEEDS
+from dprl.platform.results.inference import CONFIDENCE, FEWEST_SEEDS, Estimate
 
 _RESAMPLES = 4000
 _PERMUTATIONS = 9999

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from dprl.platform.reports.inference.effects import Estimate
 from dprl.platform.reports.number_texts import epsilon_text
 from dprl.platform.reproductions.claims import Cells, Decided, PublishedTable, verdict_of
+from dprl.platform.results.inference import Estimate
 
 _BAR = "\\|"
 _WORDS = {"holds": "**holds**", "fails": "**fails**", "open": "open", "not run": ""}

@@ -29,10 +29,6 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.configs.memory import seeds_at_once
 from dprl.platform.errors import UserError, broken_rule
 from dprl.platform.plugins import require_digested_modules
-from dprl.platform.reports.cell_texts import environment_text, short_setting
-from dprl.platform.reports.pages.certificate import certificate_page
-from dprl.platform.reports.records import reward_range
-from dprl.platform.reports.verdicts import privacy_text
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.summary import columns, per_episode
 from dprl.platform.sweeps.versions import versions
@@ -364,11 +360,6 @@ class CellRun:
         own = replace(self.experiment, name=f"{self.experiment.name[:80]}-{self.experiment.digest}")
         write_text(folder.experiment_file, own.to_yaml())
         write_json(folder.certificate_file, certificate)
-        named = (own.label, own.algorithm_label, own.algorithm.name)
-        title = ", ".join([*filter(None, named), privacy_text(certificate), own.name])
-        about = environment_text(own.parameters(), ("env.name", "env.horizon"), short_setting)
-        page = certificate_page(certificate, versions(), title, reward_range(own), about)
-        write_text(folder.certificate_page, page)
         write_atomically(folder.records_file, lambda file: records.to_parquet(file, index=False))
         seeds = np.unique(records["seed"])
         write_arrays(folder.policy_file, {"seed": seeds, **self._tables()})

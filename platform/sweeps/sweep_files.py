@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from dprl.atomic_files import write_text
-from dprl.platform.reports.records import summary_row
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.layout import SweepCell, SweepLayout, SweepStatus
+from dprl.platform.results.summary import summary_row
 
 if TYPE_CHECKING:
     from dprl.platform.tracking.sweep_entries import SweepEntries
@@ -48,7 +48,7 @@ class SweepFiles:
 
     def remove_tables(self) -> None:
         """Remove the table and the report of earlier calls."""
-        from dprl.platform.reports.pages.writing import remove_report  # noqa: PLC0415 - see `_write_report`
+        from dprl.platform.reports.report import remove_report  # noqa: PLC0415 - see `_write_report`
 
         self.layout.summary_file.unlink(missing_ok=True)
         remove_report(self.layout.folder)
@@ -61,7 +61,7 @@ class SweepFiles:
 
     def _write_report(self, command: str) -> list[Path]:
         # Imported only here: matplotlib is slow to load.
-        from dprl.platform.reports.pages.writing import SweepReport  # noqa: PLC0415
+        from dprl.platform.reports.report import SweepReport  # noqa: PLC0415
         from dprl.platform.tracking.sweep_entries import sweep_entries  # noqa: PLC0415
 
         layout = self.layout

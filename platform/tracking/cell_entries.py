@@ -12,10 +12,18 @@ from mlflow import entities
 
 from dprl.algorithms import Metric
 from dprl.platform.configs.experiment import Experiment, Scalar
-from dprl.platform.reports.records import curve, final_numbers, headline_numbers, is_result, unit_of
 from dprl.platform.reports.verdicts import certificate_facts, verdict_line
 from dprl.platform.results.cell_folder import CellResults
-from dprl.platform.results.summary import privacy_columns, standing
+from dprl.platform.results.inference import bands
+from dprl.platform.results.summary import (
+    by_seed,
+    final_numbers,
+    headline_numbers,
+    is_result,
+    privacy_columns,
+    standing,
+    unit_of,
+)
 
 _CURVE_POINTS = 40
 """Most points per curve in MLflow. Each costs a database row, and records.parquet has them all."""
@@ -59,18 +67,18 @@ def _curve_points(metrics: Sequence[Metric], records: pd.DataFrame) -> Iterator[
     with_bands = {metric.name for metric in metrics if _has_band(metric)}
     medians = {metric.name for metric in metrics if metric.across == "median"}
     for column in records.columns.drop(["seed", "episode", *medians]):
-        found = _thinned(curve(records, column))
-        for end in ("mean", "lower", "upper") if column in with_bands else ("mean",):
-            key = f"curve/{column}" if end == "mean" else f"interval/{column}_{end}"
-            for episode, value in zip(found["episode"], found[end], strict=True):
+        episodes, values = by_seed(records, column)
+        # Evenly spaced points, including the first and the last.
+        count = min(len(episodes), _CURVE_POINTS)
+        kept = np.unique(np.linspace(0, len(episodes) - 1, count).round().astype(int))
+        mean, half = (found[kept] for found in bands(values))
+        ends = {f"curve/{column}": mean}
+        if column in with_bands:
+            ends |= {f"interval/{column}_lower": mean - half, f"interval/{column}_upper": mean + half}
+        for key, points in ends.items():
+            for episode, value in zip(episodes[kept], points, strict=True):
                 if np.isfinite(value):
                     yield key, float(value), int(episode)
-
-
-def _thinned(points: pd.DataFrame) -> pd.DataFrame:
-    """Return at most `_CURVE_POINTS` evenly spaced rows, including the first and the last."""
-    count = min(len(points), _CURVE_POINTS)
-    return points.iloc[np.unique(np.linspace(0, len(points) - 1, count).round().astype(int))]
 
 
 def _has_band(metric: Metric) -> bool:

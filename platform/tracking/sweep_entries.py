@@ -6,9 +6,9 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from dprl.platform.reports.comparing.answers import answers_of, heading, headline_finding, lead, value_label
-from dprl.platform.reports.comparing.groups import Group
-from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.report import answer_of, budget_table, leading_budget
+from dprl.platform.results.cells import Cell
+from dprl.platform.results.compare import Group
 
 ANSWER_HEADING = "### Answer"
 _BEST = "best"
@@ -40,8 +40,8 @@ def sweep_entries(groups: Sequence[Group], command: str) -> SweepEntries:
             metrics |= _numbers(f"{folder}/{model}", cell)
         if group is compared[0] and best:
             metrics |= _numbers(_BEST, next(iter(best.values())))
-    named = headline_finding(groups)
-    if named is not None and named.best is not None:
+    named = leading_budget(groups)
+    if named is not None and named.place is not None:
         metrics |= _numbers(_BEST, named.cell)
     return metrics, _note(groups, command)
 
@@ -51,7 +51,7 @@ def unfinished_note(command: str) -> str:
     return _with_command(_UNFINISHED, command)
 
 
-def _best_cells(group: Group) -> Iterator[tuple[str, ReportCell]]:
+def _best_cells(group: Group) -> Iterator[tuple[str, Cell]]:
     """Yield every trust model with its best cell, the first one in the group."""
     for model in dict.fromkeys(str(cell.row["privacy.model"]) for cell in group.cells):
         fit = [cell for cell in group.cells if cell.row["privacy.model"] == model]
@@ -60,7 +60,7 @@ def _best_cells(group: Group) -> Iterator[tuple[str, ReportCell]]:
             yield model, found
 
 
-def _numbers(folder: str, cell: ReportCell) -> dict[str, float]:
+def _numbers(folder: str, cell: Cell) -> dict[str, float]:
     """Return the finite numbers of a best cell by their keys."""
     if cell.metric is None:
         return {}
@@ -72,17 +72,13 @@ def _numbers(folder: str, cell: ReportCell) -> dict[str, float]:
 
 def _note(groups: Sequence[Group], command: str) -> str:
     """Return the answer of the report's heading, its numbers, and the best cell within each privacy budget."""
-    answer = heading(groups)
+    answer = answer_of(groups)
     if not answer:
         return unfinished_note(command)
-    lines = []
-    for group in groups:
-        found = [each for each in answers_of(group) if each.best]
-        lines += ["", f"{group.title}, {value_label(group).lower()}:", ""] if found else []
-        lines += [f"- {each.need}: {each.best}: {each.value}" for each in found]
-    if len(lines) > _MOST_LINES:
-        lines = [*lines[:_MOST_LINES], "- all others: report.html"]
-    return _with_command("\n".join([f"**{answer}.**", "", lead(groups), *lines]), command)
+    table = budget_table(groups)
+    lines = [f"| {' | '.join(row)} |" for row in ([*table.headers], ["---"] * len(table.headers), *table.body)]
+    more = ["", "All others: report.html"] * (len(lines) > _MOST_LINES)
+    return _with_command("\n".join([f"**{answer}.**", "", *lines[:_MOST_LINES], *more]), command)
 
 
 def _with_command(answer: str, command: str) -> str:

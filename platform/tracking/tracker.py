@@ -18,10 +18,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from dprl.platform.configs.experiment import Scalar
 from dprl.platform.environment_variables import set_environment
 from dprl.platform.errors import broken_rule
-from dprl.platform.reports.records import horizon_of
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.layout import SweepCell
 from dprl.platform.results.lock import FolderLock
+from dprl.platform.results.summary import horizon_of
 from dprl.platform.tracking.cell_entries import (
     CERTIFICATE_HEADING,
     cell_metrics,

@@ -13,9 +13,8 @@ import pytest
 from dprl.algorithms import ALGORITHMS
 from dprl.envs import ENVIRONMENTS
 from dprl.platform.configs.experiment import Experiment, read_experiment
-from dprl.platform.reports.records import summary_row
 from dprl.platform.results.cell_folder import CellResults
-from dprl.platform.results.summary import columns
+from dprl.platform.results.summary import columns, summary_row
 from dprl.platform.tracking.cell_entries import cell_metrics
 
 ENDS = re.compile(r"_(?:lower|upper)$")

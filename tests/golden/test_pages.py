@@ -15,12 +15,11 @@ import pandas as pd
 import pytest
 
 from dprl.platform.configs.experiment import Experiment, read_experiment
-from dprl.platform.reports.comparing.groups import groups_of
-from dprl.platform.reports.comparing.report_cells import ReportCell
-from dprl.platform.reports.documents.web_page import html
-from dprl.platform.reports.pages.certificate import certificate_page
-from dprl.platform.reports.pages.content import report_document
+from dprl.platform.reports.certificate_page import certificate_page
+from dprl.platform.reports.report import SweepReport
 from dprl.platform.results.cell_folder import CellFolder
+from dprl.platform.results.cells import Cell
+from dprl.platform.results.compare import groups_of
 from dprl.platform.results.summary import columns, per_episode
 from tests.golden.test_command_line import FOLDER, check
 from tests.platform.reports.cases import NONE, jdp, reported
@@ -91,13 +90,14 @@ GROUPS = {
 """Of each group every cell has half as much regret again as the one before."""
 
 
-def group(name: str, folder: Path) -> list[ReportCell]:
+def group(name: str, folder: Path) -> list[Cell]:
     """The finished cells of a group; `folder` has their records."""
     found = []
     for i, one in enumerate(GROUPS[name]):
         rows, place = records(one, 0.8 * 1.5**i), CellFolder(folder / str(i))
         place.path.mkdir()
         rows.to_parquet(place.records_file)
+        place.versions_file.write_text('{"results_version": "1"}')
         made = reported(one, rows, cell=f"{i:012x}", sweep="made_up")
         found.append(dataclasses.replace(made, folders=(place,)))
     return found
@@ -111,10 +111,8 @@ def check_page(name: str, text: str) -> None:
 @pytest.mark.parametrize("name", GROUPS)
 def test_reports_are_unchanged(name: str, tmp_path: Path) -> None:
     found = group(name, tmp_path)
-    document = report_document(
-        None, groups_of(found), [], ["a sweep"], ["one is missing"], ["how it was made"], "a test"
-    )
-    check_page(f"{name}.html", html(*document))
+    page = SweepReport([], groups_of(found), ["one is missing"]).page([], "a test", None)
+    check_page(f"{name}.html", page)
 
 
 @pytest.mark.parametrize("name", ["jdp", "ldp", "printed", "none", "release", "gradients"])

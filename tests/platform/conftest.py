@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from functools import cache, partialmethod
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.backends.backend_pdf import FigureCanvasPdf
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from mlflow.store.db import utils as database
 
 from dprl.algorithms import ALGORITHMS
+from dprl.platform.reports import report
+from dprl.platform.reports.drawing import draw, render
 from tests.platform.gradient_cases import WalkingConfig
 
 
@@ -44,24 +42,17 @@ def one_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def draw_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do what `one_drawing` does, for fixtures of a module."""
-    for canvas, method in (
-        (FigureCanvasPdf, "print_pdf"),
-        (FigureCanvasSVG, "print_svg"),
-        (FigureCanvasAgg, "print_png"),
-    ):
-        monkeypatch.setattr(canvas, method, partialmethod(_write_first, getattr(canvas, method)))
+
+    def first(drawn: Any, kind: str) -> bytes:
+        if kind not in _FIRST:
+            _FIRST[kind] = render(draw(*drawn), kind)
+        return _FIRST[kind]
+
+    monkeypatch.setattr(report, "draw", lambda *arguments: arguments)
+    monkeypatch.setattr(report, "render", first)
 
 
-_FIRST: dict[Any, bytes] = {}
-
-
-def _write_first(canvas: Any, draw: Any, file: io.BytesIO, **options: Any) -> None:
-    """Write the first figure that this method drew."""
-    if draw not in _FIRST:
-        own = io.BytesIO()
-        draw(canvas, own, **options)
-        _FIRST[draw] = own.getvalue()
-    file.write(_FIRST[draw])
+_FIRST: dict[str, bytes] = {}
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -277,7 +277,7 @@ def test_a_report_that_cannot_be_written_is_one_line(
     def denied(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("dprl.platform.reports.pages.writing.SweepReport.write", denied)
+    monkeypatch.setattr("dprl.platform.reports.report.SweepReport.write", denied)
     with pytest.raises(dprl.UserError, match=r"^out: must be a folder that can be written \(Permission denied\), got "):
         found.report()
 

@@ -12,7 +12,6 @@ from dprl.algorithms import BernsteinVIConfig, PrivateUCBVIConfig, PUCBConfig
 from dprl.platform.configs.experiment import Experiment, read_experiment, varying_keys
 from dprl.platform.configs.varying import needed_keys
 from dprl.platform.errors import UserError
-from dprl.platform.reports.records import label_columns
 
 
 def read(label: object = None, algorithm: object = None, **more: object) -> Experiment:
@@ -38,8 +37,6 @@ def test_labels_change_neither_digest_nor_noise() -> None:
     assert named.digest == plain.digest
     assert named.streams_context == plain.streams_context
     assert named.parameters() == plain.parameters()
-    assert label_columns(named) == {"cell_label": "our cell", "algorithm_label": "Ours"}
-    assert label_columns(plain) == {}
 
 
 def test_labels_are_in_the_config_of_a_cell() -> None:

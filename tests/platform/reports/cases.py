@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,11 @@ from markupsafe import Markup
 
 from dprl.algorithms.base import headline
 from dprl.platform.configs.experiment import Experiment, read_experiment
-from dprl.platform.reports.cell_texts import rows_of
-from dprl.platform.reports.comparing.groups import groups_of
-from dprl.platform.reports.comparing.report_cells import ReportCell
-from dprl.platform.reports.documents.blocks import Block, Section, Table
-from dprl.platform.reports.documents.terminal import text_of
-from dprl.platform.reports.pages.content import report_document
-from dprl.platform.reports.pages.writing import SweepReport
-from dprl.platform.reports.records import summary_row
+from dprl.platform.reports.report import SweepReport
 from dprl.platform.results.cell_folder import CellResults
-from dprl.platform.results.summary import by_seed, columns
+from dprl.platform.results.cells import Cell, rows_of
+from dprl.platform.results.compare import groups_of
+from dprl.platform.results.summary import by_seed, columns, summary_row
 
 NONE: dict[str, Any] = {"model": "none"}
 
@@ -80,43 +76,45 @@ def summary(cells: Sequence[Experiment]) -> pd.DataFrame:
     return pd.DataFrame([{"label": str(i), **row, "seconds": 1.0} for i, row in enumerate(rows)])
 
 
-def reported(one: Experiment, rows: pd.DataFrame, **more: Any) -> ReportCell:
+def reported(one: Experiment, rows: pd.DataFrame, **more: Any) -> Cell:
     """The cell of a report with these records. more: further columns of its row."""
     results = finished(one, rows)
     row = rows_of(pd.DataFrame([{**summary_row(one, results), **more}]))[0]
     metric = headline(one.algorithm.metrics)
     assert metric is not None
     episodes, values = by_seed(rows, metric.name)
-    return ReportCell(row, results.certificate, metric, episodes, values.T, ())
+    return Cell(row, results.certificate, metric, episodes, values.T, ())
 
 
-def page(cells: Sequence[ReportCell]) -> list[Block]:
-    """The blocks of the page of these cells, without figures."""
-    about: list[str] = []
-    return every(report_document(None, groups_of(cells), [], about, about, about, "a test")[1])
+def report_of(cells: Sequence[Cell]) -> SweepReport:
+    """The report of these cells, which are in no folder."""
+    return SweepReport([], groups_of(cells), [])
 
 
-def every(blocks: Sequence[Block]) -> list[Block]:
-    """Blocks with those inside of sections."""
-    return [
-        each for block in blocks for each in ([block, *every(block.blocks)] if isinstance(block, Section) else [block])
-    ]
+def page(cells: Sequence[Cell]) -> str:
+    """The page of these cells, without figures."""
+    return report_of(cells).page([], "a test", None)
 
 
-def texts_of(blocks: Sequence[Block]) -> str:
-    """Blocks as plain text on one line."""
-    return " ".join(" ".join(text_of(block) for block in blocks if not isinstance(block, Section)).split())
+def page_of(home: Path, *sweeps: str, title: str | None = None) -> str:
+    """The page of finished sweeps, without figures."""
+    return SweepReport.of(home, sweeps).page([], "a test", title)
 
 
-def tables_of(blocks: Sequence[Block]) -> list[list[dict[str, str]]]:
-    """The rows of each table, by header, as plain texts."""
-    return [
-        [dict(zip(block.headers, (Markup(cell).striptags() for cell in line), strict=True)) for line in block.body]
-        for block in blocks
-        if isinstance(block, Table)
-    ]
+def text_of(page: str) -> str:
+    """The text of a page, on one line."""
+    told = re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL).replace("<", " <")
+    return " ".join(Markup(told).striptags().split())
 
 
-def page_of(home: Path, *sweeps: str, title: str | None = None) -> list[Block]:
-    """The blocks of the page of finished sweeps, without figures."""
-    return every(SweepReport.of(home, sweeps).document([], "a test", title)[1])
+def tables_of(page: str) -> list[list[dict[str, str]]]:
+    """The rows of each table of a page, by header, as plain texts."""
+    found = []
+    for table in re.findall(r"<table>(.*?)</table>", page, re.DOTALL):
+        headers, *rows = re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL)
+        names = [Markup(each).striptags() for each in re.findall(r"<th.*?>(.*?)</th>", headers)]
+        cells = [
+            [Markup(each).striptags() for each in re.findall(r"<td.*?>(.*?)</td>", row, re.DOTALL)] for row in rows
+        ]
+        found.append([dict(zip(names, row, strict=True)) for row in cells])
+    return found

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from dprl.algorithms import Metric
-from dprl.platform.reports.cell_texts import (
-    median_text,
+from dprl.platform.reports.report import result_text
+from dprl.platform.results.cells import (
     plain,
     setting_text,
     short_setting,
 )
-from dprl.platform.reports.pages.cell_tables import result_text
 
 
 def interval(name: str, value: float, lower: float, upper: float) -> dict[str, Any]:
@@ -33,7 +32,8 @@ def interval(name: str, value: float, lower: float, upper: float) -> dict[str, A
     ],
 )
 def test_half_regret_beyond_the_run_is_more_than_its_episodes(row: dict[str, Any], text: str) -> None:
-    assert median_text(row, "halved_at") == text
+    halved_at = Metric("halved_at", "last", "episodes", across="median")
+    assert result_text(row, halved_at) == text
 
 
 def test_a_result_has_its_interval_if_there_are_enough_seeds() -> None:

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from dprl.platform.reports.inference.effects import Effect, Estimate
 from dprl.platform.reports.number_texts import delta_number, effect_text, estimate_text, rounded
+from dprl.platform.results.inference import Effect, Estimate
 
 
 @pytest.mark.parametrize(

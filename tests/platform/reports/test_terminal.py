@@ -1,4 +1,4 @@
-"""Documents as text: styled on a terminal, the same words elsewhere."""
+"""Tables and facts as text: styled on a terminal, the same words elsewhere."""
 
 from __future__ import annotations
 
@@ -6,17 +6,11 @@ import io
 
 import pytest
 
-from dprl.platform.reports.documents.blocks import Block, Facts, Heading, Paragraph, Table
-from dprl.platform.reports.documents.terminal import text_of, write
+from dprl.platform.reports.terminal import Table, facts_text, write_table
 
-BLOCKS: list[Block] = [
-    Table(["cell", "regret"], [["[b]a", "1.5"], ["bb", "12.25"]], ["cell"]),
-    Paragraph("a [note]", "note"),
-    Paragraph("first", "lead"),
-    Paragraph("bonus saturated", "", "warning"),
-    Heading("Results"),
-]
-PLAIN = "cell  regret\n[b]a     1.5\nbb     12.25\na [note]\n  first\nwarning: bonus saturated\nResults\n"
+TABLE = Table(["cell", "regret"], [["[b]a", "1.5"], ["bb", "12.25"]], ["cell"])
+NOTES = ["a [note]", "warning: bonus saturated"]
+PLAIN = "cell  regret\n[b]a     1.5\nbb     12.25\na [note]\nwarning: bonus saturated\n"
 
 
 class Terminal(io.StringIO):
@@ -27,7 +21,7 @@ class Terminal(io.StringIO):
 
 
 def written(stream: io.StringIO) -> str:
-    write(stream, BLOCKS)
+    write_table(stream, TABLE, NOTES)
     return stream.getvalue()
 
 
@@ -43,12 +37,16 @@ def test_a_terminal_has_bold_headers_and_dim_notes(monkeypatch: pytest.MonkeyPat
     assert "\x1b[1mregret\x1b[0m" in lines[0]
     assert lines[1:3] == ["[b]a     1.5", "bb     12.25"]
     assert lines[3] == "\x1b[2ma [note]\x1b[0m"
-    assert lines[4:] == PLAIN.splitlines()[4:]
+
+
+def test_columns_without_any_text_are_left_out() -> None:
+    table = Table(["a", "b"], [["1", ""], ["2", ""]], ()).without_empty_columns()
+    assert (table.headers, table.body) == (["a"], [["1"], ["2"]])
 
 
 def test_facts_name_a_subject_once_and_wrap_their_texts() -> None:
     long = "word " * 30
-    lines = text_of(Facts("title", [("proved", "one"), ("proved", long), ("a longer subject", "two")])).splitlines()
+    lines = facts_text("title", [("proved", "one"), ("proved", long), ("a longer subject", "two")]).splitlines()
     assert lines[0] == "title"
     assert [line[:19] for line in lines[1:]] == ["  proved           ", *2 * [" " * 19], "  a longer subject "]
     assert max(map(len, lines)) <= 116

@@ -9,10 +9,9 @@ import pandas as pd
 import pytest
 
 from dprl.platform.configs.experiment import Experiment
-from dprl.platform.reports.records import summary_row
 from dprl.platform.reports.tables import write_summary
 from dprl.platform.reports.verdicts import certificate_text, privacy_text, verdict_line
-from dprl.platform.results.summary import columns
+from dprl.platform.results.summary import columns, summary_row
 from tests.platform.message_cases import LAPLACE, NO_CLIPS, NONE, PRINTED, cell
 from tests.platform.reports.cases import finished, page, reported, tables_of
 

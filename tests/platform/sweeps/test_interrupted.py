@@ -16,7 +16,7 @@ import yaml
 
 from dprl.platform.command_line import main
 from dprl.platform.program import sigterm_as_ctrl_c
-from dprl.platform.reports.pages.writing import SweepReport
+from dprl.platform.reports.report import SweepReport
 from dprl.platform.sweeps.execution import LockedCell
 from dprl.platform.sweeps.progress import _PlainProgress
 from dprl.platform.tracking.tracker import Tracker

@@ -19,7 +19,7 @@ from dprl.algorithms.base import REGRET, SATURATED
 from dprl.envs import ENVIRONMENTS, LoggedEpisodes
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.errors import UserError
-from dprl.platform.reports.comparing.report_cells import read_cells
+from dprl.platform.results.cells import read_cells
 from dprl.platform.results.layout import SweepLayout
 from dprl.platform.sweeps.sweep import SweepOptions, run_sweep
 from dprl.platform.tracking.store import EXPERIMENT, TrackingStore

@@ -17,7 +17,7 @@ from dprl.platform.sweeps.cell import CellRun
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
 from dprl.platform.tracking.cell_entries import cell_metrics
 from tests.platform.gradient_cases import LDP, METRICS, NONE, SIGNS, cell
-from tests.platform.reports.cases import page_of, texts_of
+from tests.platform.reports.cases import page_of, text_of
 
 pytestmark = pytest.mark.usefixtures("walking")
 
@@ -54,7 +54,7 @@ def test_tables_pages_and_mlflow_tell_scores(tmp_path: Path) -> None:
     assert first.split()[1:7] == ["10.5", "0", "1->20", "20", ">20", "0.5"]
     assert "higher is better" in legend
     assert "first: first success after the last submission, median over seeds" in legend
-    text = texts_of(page_of(tmp_path, "walked"))
+    text = text_of(page_of(tmp_path, "walked"))
     assert "Score: steps of an agent's episode; higher is better." in text
     assert ">20 [10, >20]" in text
     points = cell_metrics(METRICS, CellFolder(result.folder / "cells" / result.summary["cell"][1]).results())

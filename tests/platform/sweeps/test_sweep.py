@@ -395,7 +395,7 @@ def test_runs_are_ended_whatever_the_report_comes_to(tmp_path: Path, monkeypatch
     def broken(*_: object, **__: object) -> list[Path]:
         raise RuntimeError("a figure that nobody can draw")
 
-    monkeypatch.setattr("dprl.platform.reports.pages.writing.SweepReport.write", broken)
+    monkeypatch.setattr("dprl.platform.reports.report.SweepReport.write", broken)
     with pytest.raises(RuntimeError, match="nobody can draw"):
         run_sweep(cells_of(tmp_path), options(tmp_path / "home"))
     assert {run.info.status for run in mlflow_runs(tmp_path / "home")} == {"FINISHED"}

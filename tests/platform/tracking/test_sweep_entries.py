@@ -11,17 +11,16 @@ import pytest
 import yaml
 
 from dprl.platform.configs.config import load_cells
-from dprl.platform.reports.comparing.answers import heading
-from dprl.platform.reports.comparing.groups import Group
-from dprl.platform.reports.comparing.groups import groups_of as made_groups
-from dprl.platform.reports.pages.writing import SweepReport
+from dprl.platform.reports.report import SweepReport, answer_of
+from dprl.platform.results.compare import Group
+from dprl.platform.results.compare import groups_of as made_groups
 from dprl.platform.results.layout import SweepCell, SweepLayout
 from dprl.platform.results.sweep_identity import Grid
 from dprl.platform.sweeps.execution import LockedCell
 from dprl.platform.tracking.store import TrackingStore
 from dprl.platform.tracking.sweep_entries import SweepEntries, sweep_entries
 from dprl.platform.tracking.tracker import Tracker
-from tests.platform.reports.comparing.cases import report_cell
+from tests.platform.results.cases import report_cell
 from tests.platform.tracking.cases import CONFIG, cells_in, client_of, opened, record_all, runs
 
 
@@ -59,7 +58,7 @@ def test_the_sweep_s_run_has_the_headline_of_its_best_cells_and_its_answer(home:
         history = client_of(home).get_metric_history(parent.info.run_id, "best/regret")
         assert [point.step for point in history] == [0]
         note = parent.data.tags["mlflow.note.content"]
-        assert note.startswith(f"### Answer\n\n**{heading(groups_of(home, cells))}.**")
+        assert note.startswith(f"### Answer\n\n**{answer_of(groups_of(home, cells))}.**")
         assert "private_ucb_vi" in note
         assert "\n    dprl run tracked.yaml\n" in note
 
@@ -81,12 +80,11 @@ def test_a_user_s_own_description_is_kept(home: Path) -> None:
 def test_of_many_budgets_the_answer_lists_the_first() -> None:
     def note(budgets: int) -> list[str]:
         cells = [report_cell([9.0, 10.0, 11.0], claimed=float(e), proved=float(e)) for e in range(1, budgets + 1)]
-        return [line for line in sweep_entries(made_groups(cells), "dprl run a")[1].splitlines() if line[:2] == "- "]
+        return [line for line in sweep_entries(made_groups(cells), "dprl run a")[1].splitlines() if line]
 
-    assert len(note(27)) == 27
-    assert note(27)[-1].startswith("- central, certified \u03b5 \u2264 27, \u03b4 = 0: ")
-    assert len(note(28)) == 28
-    assert note(28)[-1] == "- all others: report.html"
+    assert sum(line.startswith("| central") for line in note(28)) == 28
+    assert sum(line.startswith("| central") for line in note(29)) == 28
+    assert [sum("All others: report.html" in line for line in note(budgets)) for budgets in (28, 29)] == [0, 1]
 
 
 def test_without_a_headline_there_is_no_answer() -> None:

@@ -16,8 +16,8 @@ from mlflow.exceptions import MlflowException
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.errors import UserError
-from dprl.platform.reports.records import summary_row
 from dprl.platform.results.layout import SweepCell, SweepLayout
+from dprl.platform.results.summary import summary_row
 from dprl.platform.sweeps.execution import LockedCell
 from dprl.platform.tracking.store import EXPERIMENT, TrackingError, TrackingStore, runs_page
 from dprl.platform.tracking.tracker import Tracker

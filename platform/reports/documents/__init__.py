@@ -1,1 +1,0 @@
-"""Documents as blocks of text, and their renderers: terminal and HTML."""

@@ -1,1 +1,0 @@
-"""Figures of cells, of comparisons of cells, and of episodes."""

@@ -1,1 +1,0 @@
-"""Inference over seeds: intervals, bands of whole curves, tests between cells."""

@@ -1,1 +1,0 @@
-"""Content and files of `dprl report`."""

@@ -1,0 +1,340 @@
+"""Finished cells of some sweeps: their rows of the summary, certificates, and the headline of every seed."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dprl.algorithms import ALGORITHMS, Metric
+from dprl.algorithms.base import headline
+from dprl.algorithms.offline_vi import OPTIMUM_GAP
+from dprl.platform.configs.experiment import NEEDS_ITS_NAME, Experiment
+from dprl.platform.configs.varying import needed_keys
+from dprl.platform.errors import UserError, broken_rule
+from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
+from dprl.platform.results.inference import Estimate, estimate, scale_of
+from dprl.platform.results.layout import SweepLayout
+from dprl.platform.results.summary import PROVES_NOTHING, block_column, by_seed, standing, summary_row, worst_of
+from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace, RawVector
+from dprl.privacy.queries.gradients import GradientLayout
+from dprl.privacy.verification import design_of
+
+Row = Mapping[str, Any]
+Settings = tuple[tuple[str, str], ...]
+"""Some settings of a cell with their values, for comparisons of cells."""
+EPISODES = "episodes"
+PRIVACY = ("privacy.model", "privacy.epsilon", "privacy.delta")
+NAMED = ("algorithm.name", *PRIVACY)
+"""Settings that are part of every cell's name in other words."""
+NOISE = ("privacy.", "noise.")
+"""Sections with the settings of the noise."""
+ENV_NAME, _ENV_ID = "env.name", "env.env_id"
+DIGESTS = {"env.table", "env.source"}
+"""Settings that follow from an environment's id and arguments, unless its code has changed."""
+ENV_NAMING = {ENV_NAME, _ENV_ID, *DIGESTS}
+"""Settings of an environment that its name in reports contains, or that follow from it."""
+SIZES = {"env.horizon": "H", "env.n_states": "S", "env.n_actions": "A", EPISODES: "K"}
+"""Symbols of sizes."""
+_SOURCES = "results_version"
+_NEARLY = 0.95
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell, or several that differ in their seeds only.
+
+    row: its row of the summary, without missing values; 'sweep' names the sweep. certificate: content of
+    `certificate.json`. metric: the headline, None without one. episodes: int64[T], the ends of the blocks. curves:
+    float64[n_seeds, T], the headline there, summed from the start if it is a sum; empty without one. folders: of its
+    parts.
+    """
+
+    row: Row
+    certificate: Mapping[str, Any]
+    metric: Metric | None
+    episodes: np.ndarray
+    curves: np.ndarray
+    folders: tuple[CellFolder, ...]
+
+    @property
+    def seeds(self) -> int:
+        """Number of seeds."""
+        return int(self.row["seeds"])
+
+    @property
+    def algorithm(self) -> str:
+        """The registered name of the algorithm."""
+        return str(self.row["algorithm.name"])
+
+    @property
+    def model(self) -> str:
+        """The trust model."""
+        return str(self.row["privacy.model"])
+
+    @property
+    def private(self) -> bool:
+        """Whether privacy was asked for, proved or not."""
+        return self.model != "none"
+
+    @property
+    def proved(self) -> float:
+        """The proved epsilon, infinite if there is none."""
+        return float(self.row["proved_epsilon"])
+
+    @property
+    def delta(self) -> float:
+        """The delta of the claimed and certified epsilon, 0 for a pure one."""
+        return float(self.row.get("claimed_delta", 0.0))
+
+    @property
+    def certified(self) -> bool:
+        """Whether its noise certifies a finite epsilon."""
+        return self.private and math.isfinite(self.proved)
+
+    @property
+    def saturated(self) -> bool:
+        """Whether estimates stayed at their caps."""
+        note = str(self.row.get("note") or "")
+        return bool(note) and PROVES_NOTHING not in note
+
+    @property
+    def unlearned(self) -> bool:
+        """Whether nothing was learned: it is saturated, or ends with nearly the regret of its first policy.
+
+        Only saturation counts for offline learners, because they play one policy until their last episode.
+        """
+        first, last = (float(self.row.get(f"regret_per_episode_{block}", 0.0)) for block in ("first", "last"))
+        return self.saturated or (OPTIMUM_GAP.name not in self.row and 0.0 < first * _NEARLY <= last)
+
+    @property
+    def positive(self) -> bool:
+        """Whether its headline is a loss of at least 0; such losses are compared by ratios if no seed is at 0."""
+        return self.metric is not None and self.metric.better == "low" and self.metric.unit != ""
+
+    def range_of(self, metric: Metric) -> tuple[float, float]:
+        """Return the range of a metric per episode in this environment."""
+        return metric.range(float(self.row.get("env.horizon", math.inf)))
+
+    @cached_property
+    def estimate(self) -> Estimate:
+        """The headline of the whole run over seeds, on the log scale if it is positive and no seed is at 0."""
+        bounds = (-math.inf, math.inf)
+        if self.metric is not None:
+            episodes = float(self.row[EPISODES]) if self.metric.over == "sum" else 1.0
+            low, high = self.range_of(self.metric)
+            bounds = low * episodes, high * episodes
+        return estimate(self.finals, scale_of(self.finals) if self.positive else "linear", bounds)
+
+    @cached_property
+    def finals(self) -> np.ndarray:
+        """The headline of the whole run of each seed, float64[n_seeds]: the sum, or the mean over all episodes."""
+        if self.metric is None or self.metric.over == "sum":
+            return self.curves[:, -1]
+        return np.average(self.curves, axis=1, weights=np.diff(self.episodes, prepend=0))
+
+    def values_of(self, metric: Metric) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ends of blocks, int64[T], and the values of a metric there, float64[n_seeds, T]."""
+        episodes, values = by_seed(_numbered_apart([each.records([metric.name]) for each in self.folders]), metric.name)
+        return episodes, values.T
+
+    @cached_property
+    def ball(self) -> tuple[str, float] | None:
+        """Norm and size of the ball to which gradients are clipped, None without one."""
+        if (self.certificate.get("request") or {}).get("kind") != GradientLayout.__name__:
+            return None
+        query: Any = design_of(self.certificate).query
+        law = query.law
+        clips = isinstance(law, RawVector | ClippedLaplace | ClippedGaussian) and law.norm != "none"
+        return (law.norm, law.clip) if clips else None
+
+
+# ---- reading ----
+
+
+def read_cells(layouts: Sequence[SweepLayout], damaged: list[str] | None = None) -> list[Cell]:
+    """Return the finished cells of these sweeps; cells that differ in their seeds only are pooled.
+
+    damaged: receives a line for each cell with unreadable files, which is left out. Raises UserError, also for such a
+    cell if `damaged` is None.
+    """
+    pools: dict[Settings, dict[object, Cell]] = {}
+    for settings, cell in (part for layout in layouts for part in _parts(layout, damaged)):
+        pool = pools.setdefault(settings, {})
+        # A cell of the same first seed repeats the seeds of this one, and may have more.
+        other = pool.get(cell.row["seed"])
+        if other is None or cell.seeds > other.seeds:
+            pool[cell.row["seed"]] = cell
+    return told_apart([_pooled([*pool.values()]) for pool in pools.values()])
+
+
+def told_apart(cells: Sequence[Cell]) -> list[Cell]:
+    """Return the cells with the algorithm's name behind labels that several algorithms share, e.g. 'Ours (pucb)'."""
+    algorithms: dict[str, set[str]] = {}
+    for cell in cells:
+        for label in {str(cell.row.get("cell_label", "")), algorithm_name(cell.row)}:
+            algorithms.setdefault(label, set()).add(cell.algorithm)
+    found = []
+    for cell in cells:
+        own = {key: cell.row[key] for key in ("cell_label", "algorithm_label") if key in cell.row}
+        shared = {key: label for key, label in own.items() if label != cell.algorithm and len(algorithms[label]) > 1}
+        row = {**cell.row, **{key: f"{label} ({cell.algorithm})" for key, label in shared.items()}}
+        found.append(dataclasses.replace(cell, row=row))
+    return found
+
+
+def _parts(layout: SweepLayout, damaged: list[str] | None) -> Iterator[tuple[Settings, Cell]]:
+    """Yield the finished cells of the sweep's grid that can be read, each with its settings besides the seeds."""
+    known = rows_of(layout.summary()) if layout.summary_file.is_file() else []
+    rows = {str(row["cell"]): row for row in known}
+    for folder in layout.finished_cells():
+        try:
+            found = _read(folder, layout.name, rows.get(folder.path.name))
+        except DamagedCellError as error:
+            if damaged is None:
+                raise
+            damaged.append(str(error))
+        else:
+            yield found
+
+
+def _read(folder: CellFolder, sweep: str, row: Row | None) -> tuple[Settings, Cell]:
+    """Return a finished cell, and everything except its seeds: its settings and the code that ran.
+
+    row: its row of the summary, if there is one. Raises UserError, DamagedCellError.
+    """
+    results = folder.results()
+    if row is None:  # not yet in a summary
+        made = {**summary_row(_experiment_of(folder), results), "cell": folder.path.name, "seconds": results.seconds}
+        row = rows_of(pd.DataFrame([made]))[0]
+    row = {"sweep": sweep, **row}
+    name = str(row["algorithm.name"])
+    if name not in ALGORITHMS:
+        rule, remedy = "must have algorithms that are known here", "name its plugin in DPRL_PLUGINS, as when it ran"
+        raise broken_rule("SWEEP", rule, name, remedy)
+    metric = headline(ALGORITHMS[name].metrics)
+    episodes, curves = np.empty(0, np.int64), np.empty((int(row["seeds"]), 0))
+    # Of a release, `Experiment.metrics` may lack the headline.
+    if metric is not None and f"{block_column(metric)}_first" not in row:
+        metric = None
+    if metric is not None:
+        episodes, values = by_seed(folder.records([metric.name]), metric.name)
+        curves = values.T
+    known = sorted(key for key in row if "." in key or key in (EPISODES, "release", "audit"))
+    settings = ((_SOURCES, str(results.versions[_SOURCES])), *settings_in(row, known))
+    return settings, Cell(row, results.certificate, metric, episodes, curves, (folder,))
+
+
+def _experiment_of(folder: CellFolder) -> Experiment:
+    try:
+        return folder.experiment()
+    except UserError as error:
+        raise UserError(f"SWEEP: must have settings that this version of dprl knows: {error}") from None
+
+
+def _pooled(parts: Sequence[Cell]) -> Cell:
+    """Return the cell of `parts` that differ in their seeds only."""
+    cells = sorted(parts, key=lambda part: int(part.row["seed"]))
+    certificates = [cell.certificate for cell in cells]
+    certificate, row = certificates[worst_of(certificates)], cells[0].row
+    if len(cells) > 1:
+        results = [cell.folders[0].results() for cell in cells]
+        worst = results[worst_of([found.certificate for found in results])]
+        together = dataclasses.replace(worst, records=_numbered_apart([found.records for found in results]))
+        experiment = dataclasses.replace(_experiment_of(cells[0].folders[0]), seeds=sum(cell.seeds for cell in cells))
+        digests = " ".join(str(cell.row["cell"]) for cell in cells)
+        about = {"sweep": row["sweep"], "seconds": sum(found.seconds for found in results)}
+        row = rows_of(pd.DataFrame([{**about, **summary_row(experiment, together), "cell": digests}]))[0]
+    stands = standing(certificate)
+    return dataclasses.replace(
+        cells[0],
+        row={**row, "proved_epsilon": stands.proved, "verdict": stands.verdict},
+        certificate=certificate,
+        curves=np.concatenate([cell.curves for cell in cells]),
+        folders=tuple(folder for cell in cells for folder in cell.folders),
+    )
+
+
+def _numbered_apart(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return the records of several cells as those of one, with distinct numbers for all seeds."""
+    numbered = [records.assign(seed=records["seed"] + i * 2**33) for i, records in enumerate(parts)]
+    return pd.concat(numbered, ignore_index=True)
+
+
+# ---- words for rows and settings ----
+
+
+def rows_of(summary: pd.DataFrame) -> list[Row]:
+    """Return the rows as mappings without missing values."""
+    return [{str(key): value for key, value in row.items() if pd.notna(value)} for row in summary.to_dict("records")]
+
+
+def settings_in(row: Row, keys: Iterable[str]) -> Settings:
+    """Return those of the settings `keys` that the row has, in this order."""
+    return tuple((key, plain(row[key])) for key in keys if key in row)
+
+
+def algorithm_name(row: Row) -> str:
+    """Return the config's label of the cell's algorithm, by default its name."""
+    return str(row.get("algorithm_label") or row["algorithm.name"])
+
+
+def environment_name(row: Row) -> str:
+    """Return the name of the cell's environment: its id in Gymnasium, or its name here."""
+    return str(row.get(_ENV_ID) or row[ENV_NAME])
+
+
+def environment_keys(rows: Sequence[Row], besides: str = "") -> list[str]:
+    """Return the settings that distinguish the cells' environments and lengths: sizes that differ, and others needed.
+
+    besides: a setting to leave out.
+    """
+    every = dict.fromkeys(key for row in rows for key in row if key.startswith("env.") or key == EPISODES)
+    keys = [key for key in every if key != besides and len({plain(row.get(key)) for row in rows}) > 1]
+    always = [key for key in keys if key in {ENV_NAME, _ENV_ID, *SIZES}]
+    others = sorted((key for key in keys if key not in always), key=lambda key: key in DIGESTS)
+    needed = {*always, *needed_keys(rows, others, always)}
+    return [key for key in keys if key in needed]
+
+
+def environment_text(row: Row, keys: Sequence[str], word: Callable[[str, Any], str]) -> str:
+    """Return the settings `keys` of a cell's environment, each by `word`; the name comes first."""
+    names = [environment_name(row)] if {ENV_NAME, _ENV_ID} & {*keys} else []
+    shown = [key for key in keys if key not in {ENV_NAME, _ENV_ID} and row.get(key, "") != ""]
+    return ", ".join([*names, *(word(key, row[key]) for key in shown)])
+
+
+def shared_settings(rows: Sequence[Row]) -> list[str]:
+    """Return, as words, every setting that all rows share."""
+    first = rows[0]
+    agreed = [key for key in first if "." in key and all(key in row and row[key] == first[key] for row in rows)]
+    return [f"{key.removesuffix('.name').rpartition('.')[2]}={plain(first[key])}" for key in agreed]
+
+
+def plain(value: object) -> str:
+    """Return a value in at most ten digits, without the '.0' that pandas adds to whole numbers in columns with gaps."""
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else f"{value:.10g}"
+    return str(value)
+
+
+def setting_text(key: str, value: object) -> str:
+    """Return a setting as a short text, without its name if the value alone is clear."""
+    alone = isinstance(value, str) and key not in NEEDS_ITS_NAME
+    return str(value) if alone else f"{key.rpartition('.')[2]}={plain(value)}"
+
+
+def short_setting(key: str, value: object) -> str:
+    """Return a setting as a few words for labels and names: 'privunit', 'epsilon 10', 'lazy', 'lazy false'."""
+    name = key.rpartition(".")[2].replace("_", " ")
+    if isinstance(value, bool):
+        return name if value else f"{name} false"
+    if isinstance(value, str):
+        return value if key not in NEEDS_ITS_NAME else f"{name} {value}"
+    return f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"

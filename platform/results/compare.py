@@ -1,0 +1,571 @@
+"""Comparisons of cells, declared before any result is seen, and the best cell at each privacy budget.
+
+Cells of one environment, length and headline are a group. Two cells of a group are compared if they differ in one
+factor only: the algorithm, at the same privacy and noise; the noise, for one algorithm at the same privacy; or epsilon,
+between neighbouring values. The tests of a group are one family: Welch's test, on logs where values are positive, with
+Holm's adjustment.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from dprl.algorithms import Metric
+from dprl.platform.configs.varying import needed_keys, varies
+from dprl.platform.errors import broken_rule, suggestion
+from dprl.platform.results.cells import (
+    DIGESTS,
+    ENV_NAMING,
+    EPISODES,
+    NAMED,
+    NOISE,
+    PRIVACY,
+    Cell,
+    Settings,
+    algorithm_name,
+    environment_keys,
+    environment_name,
+    plain,
+    setting_text,
+    settings_in,
+)
+from dprl.platform.results.inference import Effect, effect, holm, scale_of
+from dprl.platform.results.summary import unit_of
+
+Kind = Literal["algorithm", "noise", "epsilon", "compare"]
+"""The factor in which two cells differ; 'compare' if a user asked for the pair."""
+Pair = tuple[int, int]
+"""The places of two cells in their group, the smaller first."""
+MOST_PAIRS = 200
+"""With more comparisons at one privacy, none is declared: after adjustment no test would have power."""
+SAME_EPSILON = 1.0 + 1e-6
+"""Certified epsilons may exceed a claim by rounding errors."""
+_FEWEST_DIGITS = 4
+"""Digits of a cell's digest that suffice to name it."""
+_EQUAL = 0.005
+"""Noise that differs by a smaller fraction counts as equal."""
+
+
+class Factors(NamedTuple):
+    """The factors of a cell that vary within its group.
+
+    algorithm: its name, with its varying settings if all cells have one algorithm. constants: the algorithm's settings.
+    noise: settings of privacy besides model, epsilon and delta. epsilon: the claimed one if the claim holds, else the
+    certified one; infinite without privacy. ran: the noise that ran, if there are several algorithms; it follows from
+    the other factors, and from the number of releases of the algorithm.
+    """
+
+    algorithm: str
+    constants: Settings
+    noise: Settings
+    model: str
+    delta: float
+    epsilon: float
+    ran: Hashable
+
+    @property
+    def budget(self) -> tuple[str, float, float]:
+        """Trust model, delta and epsilon."""
+        return self.model, self.delta, self.epsilon
+
+    def differences(self, other: Factors) -> tuple[str, ...]:
+        """Return the factors that differ between two cells, in words.
+
+        Constants of different algorithms differ if a shared constant has different values.
+        """
+        same = self.constants == other.constants
+        if self.algorithm != other.algorithm:
+            same = _compatible(self.constants, other.constants)
+        found = {
+            "algorithm": self.algorithm != other.algorithm,
+            "constants": not same,
+            "noise": self.noise != other.noise or (self.budget == other.budget and self.ran != other.ran),
+            "trust model": self.model != other.model,
+            "\u03b5": self.epsilon != other.epsilon,
+            "\u03b4": self.delta != other.delta,
+        }
+        return tuple(name for name, differs in found.items() if differs)
+
+
+class Comparison(NamedTuple):
+    """A declared comparison. kind: the factor that differs. effect: of the first cell against the second."""
+
+    kind: Kind
+    effect: Effect
+
+
+@dataclass(frozen=True)
+class Group:
+    """Cells that differ in algorithm, privacy or noise only, the best first, and those without a rank last.
+
+    title: the environment, and the settings specific to this group. metric: their headline. asked: pairs that a user
+    wants compared, by their places.
+    """
+
+    title: str
+    metric: Metric | None
+    cells: tuple[Cell, ...]
+    asked: tuple[Pair, ...] = ()
+
+    @property
+    def unit(self) -> str:
+        """The word for an episode here."""
+        return unit_of(cell.row for cell in self.cells)
+
+    @property
+    def episodes(self) -> int:
+        """Number of episodes of a run."""
+        return int(self.cells[0].row[EPISODES])
+
+    @cached_property
+    def settings(self) -> list[str]:
+        """The settings that distinguish every cell within its algorithm, in words, or the label of the cell."""
+        by_algorithm: dict[str, list[Cell]] = {}
+        for cell in self.cells:
+            by_algorithm.setdefault(cell.algorithm, []).append(cell)
+        keys = {algorithm: naming_keys(cells) for algorithm, cells in by_algorithm.items()}
+        found = []
+        for cell in self.cells:
+            words = [setting_text(key, cell.row[key]) for key in keys[cell.algorithm] if key in cell.row]
+            found.append(str(cell.row.get("cell_label", " ".join([algorithm_name(cell.row), *words]))))
+        return found
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Every cell's name within the group, each one different: `settings`, trust model and certified epsilon."""
+        found = []
+        for cell, name in zip(self.cells, self.settings, strict=True):
+            at = f" delta={cell.delta:g}" if cell.private and cell.delta else ""
+            found.append(f"{name}, {cell.model} epsilon={cell.proved:.4g}{at}" if cell.private else f"{name}, none")
+        return [
+            name if found.count(name) == 1 else f"{name} [{str(cell.row['cell'])[:6]}]"
+            for name, cell in zip(found, self.cells, strict=True)
+        ]
+
+    @cached_property
+    def factors(self) -> list[Factors]:
+        """The factors of every cell, by its place.
+
+        If all cells have one algorithm, its varying settings play the part of the algorithm; noise that follows from
+        them is then no factor of its own.
+        """
+        rows = [cell.row for cell in self.cells]
+        keys = [key for key in dict.fromkeys(key for row in rows for key in row) if varies(key, rows)]
+        constants = [key for key in keys if key.startswith("algorithm.") and key != "algorithm.name"]
+        noise = [key for key in keys if key.startswith(NOISE) and key not in PRIVACY]
+        alone = len({cell.algorithm for cell in self.cells}) == 1
+        found = []
+        for cell in self.cells:
+            name, settings, row = cell.algorithm, settings_in(cell.row, constants), cell.row
+            if alone:
+                name = " ".join([name, *(f"{key.rpartition('.')[2]}={value}" for key, value in settings)])
+                settings = ()
+            if not cell.private:
+                found.append(Factors(name, settings, (), cell.model, 0.0, math.inf, ()))
+                continue
+            claimed = float(row.get("claimed_epsilon", 0.0))
+            # Without a claim that holds, the certified epsilon is rounded.
+            epsilon = claimed if cell.proved <= claimed * SAME_EPSILON else float(f"{cell.proved:.4g}")
+            ran = () if alone else _noise_of(cell)
+            found.append(Factors(name, settings, settings_in(row, noise), cell.model, cell.delta, epsilon, ran))
+        return found
+
+    @cached_property
+    def comparisons(self) -> dict[Pair, Comparison]:
+        """The declared comparisons, and those that a user asked for: one family of tests."""
+        if self.metric is None:
+            return {}
+        kinds = declared_pairs(self.factors)
+        for pair in self.asked:
+            kinds.setdefault((min(pair), max(pair)), "compare")
+        effects = [self.effect(*pair) for pair in kinds]
+        adjusted = holm([found.p_value for found in effects])
+        tests = (found._replace(adjusted=p) for found, p in zip(effects, adjusted, strict=True))
+        return {pair: Comparison(kind, test) for (pair, kind), test in zip(kinds.items(), tests, strict=True)}
+
+    def comparison(self, one: int, other: int) -> Comparison | None:
+        """Return the declared comparison of two cells, None if there is none."""
+        return self.comparisons.get((min(one, other), max(one, other)))
+
+    def effect(self, one: int, other: int) -> Effect:
+        """Return the effect of a cell against another one, declared or not; its p-value is for a single test."""
+        first, second = self.cells[one], self.cells[other]
+        scale = scale_of(first.finals, second.finals) if first.positive else "linear"
+        return effect(first.finals, second.finals, scale)
+
+    def better(self, pair: Pair) -> int | None:
+        """Return the place of the significantly better cell of a declared pair, None if neither is.
+
+        It is not always the cell with the better centre: its geometric mean may be lower and its tested mean higher.
+        """
+        found = self.comparisons[pair].effect
+        if not found.significant or self.metric is None:
+            return None
+        equal = 1.0 if found.scale == "log" else 0.0
+        return pair[0] if (found.value < equal) == (self.metric.better == "low") else pair[1]
+
+
+def groups_of(cells: Sequence[Cell]) -> list[Group]:
+    """Return the groups of `cells`, in their order."""
+    rows = [cell.row for cell in cells]
+    keys = [key for key in dict.fromkeys(key for row in rows for key in row) if key.startswith("env.")]
+    hidden = ENV_NAMING - (DIGESTS & {*environment_keys(rows)})
+    told = [key for key in keys if key not in hidden and varies(key, rows)]
+    long = len({row[EPISODES] for row in rows}) > 1
+    members: dict[tuple[object, ...], list[Cell]] = {}
+    for cell in cells:
+        key = (*(plain(cell.row.get(name)) for name in keys), cell.row[EPISODES], cell.metric)
+        members.setdefault(key, []).append(cell)
+    found = []
+    for together in members.values():
+        alike = together
+        row, metric = alike[0].row, alike[0].metric
+        words = [environment_name(row), *(setting_text(key, row[key]) for key in told if row.get(key, "") != "")]
+        if long:
+            words.append(f"K={int(row[EPISODES]):,}")
+        if metric is not None:
+            sign = 1.0 if metric.better == "low" else -1.0
+            alike = [alike[i] for i in np.argsort([sign * cell.estimate.value for cell in alike], kind="stable")]
+        found.append(Group(" ".join(words), metric, tuple(alike)))
+    return found
+
+
+def naming_keys(cells: Sequence[Cell]) -> list[str]:
+    """Return the fewest settings that distinguish the cells of a group, besides those that are in every name."""
+    rows = [cell.row for cell in cells]
+    keys = dict.fromkeys(key for row in rows for key in row)
+    known = (key for key in keys if ("." in key and not key.startswith("env.")) or key in ("release", "audit"))
+    return needed_keys(rows, [key for key in known if key not in NAMED and varies(key, rows)], NAMED)
+
+
+# ---- declared comparisons ----
+
+
+def declared_pairs(factors: Sequence[Factors]) -> dict[Pair, Kind]:
+    """Return the declared comparisons of a group: pairs of places, with the factor that differs.
+
+    Comparisons of algorithms are not declared if one privacy has more than MOST_PAIRS of them, nor comparisons of noise
+    if one algorithm and privacy has. Cells that ask for privacy and prove no finite epsilon are in none.
+    """
+    found: dict[Pair, Kind] = {}
+
+    def buckets(key: Callable[[Factors], Hashable]) -> Iterable[list[int]]:
+        places: dict[Hashable, list[int]] = {}
+        for i, each in enumerate(factors):
+            if each.model == "none" or math.isfinite(each.epsilon):
+                places.setdefault(key(each), []).append(i)
+        return places.values()
+
+    def declare(kind: Kind, pairs: Iterable[Pair], most: int) -> None:
+        few = list(itertools.islice(pairs, most + 1))
+        if len(few) <= most:
+            found.update({(min(pair), max(pair)): kind for pair in few})
+
+    for bucket in buckets(lambda each: (each.budget, each.noise, each.ran)):
+        others = ((i, j) for i, j in itertools.combinations(bucket, 2) if factors[i].algorithm != factors[j].algorithm)
+        declare("algorithm", _with_like_constants(factors, others), MOST_PAIRS)
+    for bucket in buckets(lambda each: (each.algorithm, each.constants, each.budget)):
+        others = ((i, j) for i, j in itertools.combinations(bucket, 2) if factors[i].noise != factors[j].noise)
+        declare("noise", others, MOST_PAIRS)
+    for bucket in buckets(lambda each: (each.algorithm, each.constants, each.noise, each.model, each.delta)):
+        by_epsilon: dict[float, list[int]] = {}
+        for i in bucket:
+            by_epsilon.setdefault(factors[i].epsilon, []).append(i)
+        for less, more in itertools.pairwise(sorted(by_epsilon)):
+            both = itertools.product(by_epsilon[less], by_epsilon[more])
+            declare("epsilon", both, len(factors) ** 2)
+    return found
+
+
+def _with_like_constants(factors: Sequence[Factors], pairs: Iterable[Pair]) -> Iterable[Pair]:
+    """Yield the pairs with equal shared constants, and others if neither cell has such a pair with that algorithm.
+
+    So algorithms that were tuned, each with constants of its own, are compared as they were tuned.
+    """
+    equal: set[tuple[int, str]] = set()
+    mixed: list[Pair] = []
+    for i, j in pairs:
+        if _compatible(factors[i].constants, factors[j].constants):
+            equal |= {(i, factors[j].algorithm), (j, factors[i].algorithm)}
+            yield i, j
+        else:
+            mixed.append((i, j))
+    for i, j in mixed:
+        if (i, factors[j].algorithm) not in equal and (j, factors[i].algorithm) not in equal:
+            yield i, j
+
+
+def _compatible(one: Settings, other: Settings) -> bool:
+    """Whether two algorithms have equal values of the constants that both have."""
+    first, second = dict(one), dict(other)
+    return all(first[key] == second[key] for key in first.keys() & second.keys())
+
+
+def _noise_of(cell: Cell) -> Hashable:
+    """Return the kinds of noise in a cell's releases, their scale, the noisy sums that a user enters, and their error.
+
+    Scales have six digits, because two calibrations of the same noise may differ in later ones. The error of a count
+    has three: counters of equal scale differ in it if they release at other times.
+    """
+    kinds = frozenset(
+        (each.get("mechanism"), float(f"{each.get('scale') or 0.0:.6g}"), each.get("nodes_per_user"))
+        for each in cell.certificate.get("noise", ())
+    )
+    error = cell.row.get("noise_sd")
+    return kinds, None if error is None else float(f"{error:.3g}")
+
+
+def with_comparison(groups: Sequence[Group], one: str, other: str) -> list[Group]:
+    """Return the groups with the comparisons of `one` and `other` declared, too. Raises UserError.
+
+    Each is the name or label of an algorithm, the name or label of a cell, or the first digits of its digest. Two cells
+    are compared whatever they differ in; if a name has several cells, those with the same privacy and noise are
+    compared.
+    """
+
+    def places(group: Group, name: str) -> list[int]:
+        rows = [cell.row for cell in group.cells]
+        enough = len(name) >= _FEWEST_DIGITS
+        by_digest = [i for i, row in enumerate(rows) if enough and str(row["cell"]).startswith(name)]
+        names = [
+            {*_algorithm_names(row), row.get("label"), group.settings[i], group.names[i]} for i, row in enumerate(rows)
+        ]
+        return by_digest or [i for i, known in enumerate(names) if name in known]
+
+    rows = [cell.row for group in groups for cell in group.cells]
+    for name in (one, other):
+        if not any(places(group, name) for group in groups):
+            known = sorted({known for row in rows for known in _algorithm_names(row)})
+            labels = dict.fromkeys(str(row["label"]) for row in rows if "label" in row)
+            remedy = suggestion(name, [*known, *labels])
+            raise broken_rule("--compare", "must be algorithms, labels or digests of cells", name, remedy)
+    found = []
+    for group in groups:
+        pairs = [(i, j) for i, j in itertools.product(places(group, one), places(group, other)) if i != j]
+        if len(pairs) > 1:
+            alike = [(each.budget, each.noise, each.ran) for each in group.factors]
+            pairs = [(i, j) for i, j in pairs if alike[i] == alike[j]]
+        found.append(replace(group, asked=tuple(pairs)))
+    if not any(group.asked for group in found):
+        rule, remedy = "must have cells of the same environment, privacy and noise", "name two cells by their digests"
+        raise broken_rule("--compare", rule, f"{one}, {other}", f"{remedy} in report.csv")
+    return found
+
+
+def _algorithm_names(row: Mapping[str, Any]) -> set[str]:
+    return {str(row["algorithm.name"]), algorithm_name(row)}
+
+
+# ---- the best cell at each privacy budget ----
+
+
+class Rival(NamedTuple):
+    """A cell compared with the best one.
+
+    place: in the group. differs_in: the factors that differ. effect: against the best cell, with the p-value of the
+    declared test if there is one; None if both algorithm and noise differ, because a ratio would mix both. noise:
+    standard deviation of a count, divided by that in the best cell; NaN if unknown.
+    """
+
+    place: int
+    differs_in: tuple[str, ...]
+    effect: Effect | None
+    noise: float
+
+
+class Best(NamedTuple):
+    """The best cell of a group within a privacy budget: a trust model, and the largest certified epsilon and delta.
+
+    place: in the group, None if no cell is within the budget. next_best: the best of the cells that differ from it in
+    algorithm or noise. other_algorithm: the best of the cells of other algorithms at the same privacy and noise, a
+    declared comparison. reference: the cell of the same algorithm without privacy; cost: the effect against it.
+    """
+
+    group: Group
+    model: str
+    epsilon: float
+    delta: float
+    place: int | None = None
+    next_best: Rival | None = None
+    other_algorithm: Rival | None = None
+    reference: int | None = None
+    cost: Effect | None = None
+
+    @property
+    def cell(self) -> Cell:
+        """The best cell. Raises ValueError where there is none."""
+        if self.place is None:
+            raise ValueError("the budget must have a cell")
+        return self.group.cells[self.place]
+
+
+def best_cells(group: Group) -> list[Best]:
+    """Return the best cell at each budget, by trust model, small budgets first, no privacy last; [] without a headline.
+
+    The budgets of a trust model are its cells' claims, and the largest certified epsilon at each delta.
+    """
+    if group.metric is None:
+        return []
+    budgets: list[tuple[str, float, float]] = []
+    for model in sorted({cell.model for cell in group.cells if cell.private}):
+        cells, here = [cell for cell in group.cells if cell.model == model], set()
+        for delta in {cell.delta for cell in cells}:
+            alike = [cell for cell in cells if cell.delta == delta]
+            claimed = {float(cell.row["claimed_epsilon"]) for cell in alike if "claimed_epsilon" in cell.row}
+            certified = max((cell.proved for cell in alike if math.isfinite(cell.proved)), default=0.0)
+            beyond = {certified} if certified > max(claimed, default=0.0) * SAME_EPSILON else set()
+            here |= {(model, epsilon, delta) for epsilon in claimed | beyond}
+        budgets += sorted(here)
+    if any(not cell.private for cell in group.cells):
+        budgets.append(("none", math.inf, 0.0))
+    return [_best(group, *budget) for budget in budgets]
+
+
+def _best(group: Group, model: str, epsilon: float, delta: float) -> Best:
+    most = epsilon * SAME_EPSILON
+    within = [
+        i
+        for i, cell in enumerate(group.cells)
+        if cell.model == model and (model == "none" or (cell.proved <= most and cell.delta <= delta))
+    ]
+    if not within:
+        return Best(group, model, epsilon, delta)
+    best, factors = within[0], group.factors
+    mine = factors[best]
+    unlike = [i for i in within[1:] if (factors[i].algorithm, factors[i].noise) != (mine.algorithm, mine.noise)]
+    equal = []
+    for i in unlike:
+        comparison = group.comparison(best, i)
+        if factors[i].algorithm != mine.algorithm and comparison is not None and comparison.kind == "algorithm":
+            equal.append(i)
+    reference = None if model == "none" else reference_of(group, best)
+    cost = None if reference is None else group.effect(best, reference)
+    rivals = _rival(group, best, unlike), _rival(group, best, equal)
+    return Best(group, model, epsilon, delta, best, *rivals, reference, cost)
+
+
+def _rival(group: Group, best: int, places: Sequence[int]) -> Rival | None:
+    """Return the first of the cells at the ordered `places` as a rival of the best one, None if there is none."""
+    if not places:
+        return None
+    place = places[0]
+    differs_in = group.factors[place].differences(group.factors[best])
+    found, comparison = group.effect(place, best), group.comparison(best, place)
+    if comparison is not None:
+        found = found._replace(adjusted=comparison.effect.adjusted)
+    mine, its = (float(group.cells[i].row.get("noise_sd", math.nan)) for i in (best, place))
+    noise = its / mine if mine > 0.0 and its > 0.0 else math.nan
+    noise = 1.0 if math.isclose(noise, 1.0, rel_tol=_EQUAL) else noise
+    return Rival(place, differs_in, None if {*differs_in} >= {"algorithm", "noise"} else found, noise)
+
+
+def reference_of(group: Group, place: int) -> int | None:
+    """Return the place of the cell without privacy of the same algorithm and constants, None if there is none.
+
+    If the algorithm has only one cell without privacy, it is that one, whatever its constants. It must clip gradients
+    alike.
+    """
+    if group.metric is None:
+        return None
+    cell, mine = group.cells[place], group.factors[place]
+    free = [
+        i
+        for i, other in enumerate(group.cells)
+        if not other.private
+        and other.algorithm == cell.algorithm
+        and (other.ball is None or cell.ball is None or other.ball == cell.ball)
+    ]
+    for i in free:
+        if (group.factors[i].algorithm, group.factors[i].constants) == (mine.algorithm, mine.constants):
+            return i
+    return free[0] if len(free) == 1 else None
+
+
+# ---- as data ----
+
+
+def cell_frame(groups: Sequence[Group]) -> pd.DataFrame:
+    """Return one row per cell: the comparison's own columns first, then those of summary.csv.
+
+    headline: of the whole run, the geometric mean over seeds on the log scale, else the mean. band_lower, band_upper:
+    the ends of its 95 % interval. scale: 'log' or 'linear'. rank: 1 for the best of its group.
+    """
+    rows: list[dict[str, Any]] = []
+    for group in groups:
+        for i, cell in enumerate(group.cells):
+            about: dict[str, Any] = {"group": group.title, "name": group.names[i], "n_seeds": cell.seeds}
+            if group.metric is not None:
+                value, lower, upper, scale = cell.estimate
+                about |= {"metric": group.metric.name, "unit": group.metric.unit, "rank": i + 1}
+                about |= {"headline": value, "band_lower": lower, "band_upper": upper, "scale": scale}
+            audit = cell.certificate.get("audit") or {}
+            rows.append(about | {"audit_verdict": audit.get("verdict", "")} | dict(cell.row))
+    return pd.DataFrame(rows)
+
+
+def comparison_frame(groups: Sequence[Group]) -> pd.DataFrame:
+    """Return one row per declared comparison of two cells of a group, and its test.
+
+    kind: the factor that differs. difference: of the means, first minus second. effect: the ratio of the first to the
+    second on the log scale, their difference on the linear one; effect_lower, effect_upper: the ends of its 95 %
+    interval. p_value: of Welch's test on that scale. p_holm: adjusted for the declared comparisons of the group.
+    told_apart: whether the difference is significant. better: the better cell, if it is.
+    """
+    columns = ["group", "first", "second", "first_cell", "second_cell", "metric", "difference", "p_value", "p_holm"]
+    columns += ["told_apart", "better", "with_the_best", "kind", "scale", "effect", "effect_lower", "effect_upper"]
+    rows = []
+    for group in groups:
+        for (i, j), (kind, found) in group.comparisons.items():
+            one, other, better = group.cells[i], group.cells[j], group.better((i, j))
+            names = (group.title, group.names[i], group.names[j], str(one.row["cell"]), str(other.row["cell"]))
+            tested = (found.p_value, found.adjusted, found.significant)
+            best = ("" if better is None else group.names[better], i == 0)
+            ratio = (kind, found.scale, found.value, found.lower, found.upper)
+            metric = "" if group.metric is None else group.metric.name
+            rows.append((*names, metric, float(one.finals.mean() - other.finals.mean()), *tested, *best, *ratio))
+    return pd.DataFrame(rows, columns=columns)
+
+
+def best_rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
+    """Return the best cell at each budget of all groups as plain data; missing values are None."""
+    rows = []
+    for best in (each for group in groups for each in best_cells(group)):
+        group, epsilon = best.group, best.epsilon if math.isfinite(best.epsilon) else None
+        row: dict[str, Any] = {"group": group.title, "model": best.model, "delta": best.delta, "epsilon": epsilon}
+        if best.place is not None:
+            row |= {"best": group.names[best.place], "cell": str(best.cell.row["cell"])}
+            row |= _numbers(best.cell.estimate)
+            for name, rival in (("next_best", best.next_best), ("other_algorithm", best.other_algorithm)):
+                row[name] = None if rival is None else _rival_row(group, rival)
+            row["cost_of_privacy"] = None if best.cost is None else _numbers(best.cost)
+        rows.append(row)
+    return rows
+
+
+def _rival_row(group: Group, rival: Rival) -> dict[str, Any]:
+    tested = rival.effect is not None and rival.effect.tested
+    return {
+        "name": group.names[rival.place],
+        "cell": str(group.cells[rival.place].row["cell"]),
+        "differs_in": list(rival.differs_in),
+        "significant": rival.effect.significant if tested and rival.effect else None,
+        "p_holm": rival.effect.adjusted if tested and rival.effect else None,
+        "effect": None if rival.effect is None else _numbers(rival.effect),
+    }
+
+
+def _numbers(found: Any) -> dict[str, Any]:  # noqa: ANN401 - an Estimate or an Effect
+    ends = {"lower": found.lower, "upper": found.upper}
+    return {
+        "value": found.value,
+        **{name: None if math.isnan(x) else x for name, x in ends.items()},
+        "scale": found.scale,
+    }

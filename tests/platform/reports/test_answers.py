@@ -1,0 +1,207 @@
+"""The best cell at a budget, its rivals at equal noise and the cost of privacy; the answer claims no more."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from dprl.platform.reports.report import answer_of, asked_table, budget_table, leading_budget
+from dprl.platform.reports.verdicts import standing_text
+from dprl.platform.results.cells import Cell
+from dprl.platform.results.compare import Best, Group, best_cells, groups_of, with_comparison
+from tests.platform.results.cases import report_cell
+
+LOW, MIDDLE, HIGH, FREE = [9.0, 10.0, 11.0], [9.5, 10.5, 12.0], [99.0, 100.0, 101.0], [1.0, 1.1, 1.2]
+ONE_HOT: dict[str, Any] = {"privacy.families": "one_hot"}
+SEPARATE: dict[str, Any] = {"privacy.families": "separate"}
+
+
+def found(*cells: Cell) -> tuple[Group, list[Best]]:
+    (group,) = groups_of(cells)
+    return group, best_cells(group)
+
+
+def rows(group: Group) -> list[dict[str, str]]:
+    """The rows of the table of budgets, by header."""
+    table = budget_table([group])
+    return [dict(zip(table.headers, row, strict=True)) for row in table.body]
+
+
+def test_a_ratio_that_mixes_algorithm_and_noise_is_not_given() -> None:
+    cells = [
+        report_cell(LOW, algorithm="bernstein_vi", **ONE_HOT),
+        report_cell(MIDDLE, **SEPARATE),
+        report_cell(HIGH, **ONE_HOT),
+    ]
+    group, (finding,) = found(*cells)
+    assert finding.next_best is not None
+    assert (finding.next_best.differs_in, finding.next_best.effect) == (("algorithm", "noise"), None)
+    equal = finding.other_algorithm
+    assert equal is not None
+    assert equal.effect is not None
+    assert equal.effect.value == pytest.approx(10.0, rel=0.05)
+    assert equal.effect.significant
+    (row,) = rows(group)
+    assert row["Next best"] == "private_ucb_vi one_hot: 10\u00d7 [7.8, 13], other algorithm, significant, p = 0.0011"
+    group, (alone,) = found(*cells[:2])
+    assert alone.other_algorithm is None
+    (row,) = rows(group)
+    assert row["Next best"] == "private_ucb_vi: no ratio, other algorithm and noise, not tested"
+
+
+def test_the_cost_of_privacy_is_a_ratio_to_the_same_algorithm() -> None:
+    group, (one, _) = found(
+        report_cell(LOW, algorithm="bernstein_vi"),
+        report_cell(HIGH),
+        report_cell(FREE, "none", algorithm="bernstein_vi"),
+        report_cell([5.0, 5.1, 5.2], "none"),
+    )
+    assert one.cost is not None
+    assert one.cost.value == pytest.approx(9.08, abs=0.02)
+    assert one.cost.lower < 9.08 < one.cost.upper
+    assert leading_budget([group]) == one
+    budget, value = "At certified \u03b5 \u2264 1 (central, \u03b4 = 0)", "0.0997 [0.0777, 0.128]"
+    lowest = f"{budget}, bernstein_vi has the lowest regret per episode on riverswim: {value}"
+    assert answer_of([group]) == f"{lowest}, 9.1\u00d7 [7.3, 11] that without privacy"
+    (row, _) = rows(group)
+    assert row["Next best"] == "private_ucb_vi: 10\u00d7 [7.8, 13], other algorithm, significant, p = 0.0011"
+    assert (row["Value"], row["Cost of privacy"]) == (value, "9.1\u00d7 [7.3, 11]")
+
+
+@pytest.mark.parametrize(
+    ("ours", "other", "ratio"),
+    [(50.0, 100.0, 2.0), (100.0, 100.4, 1.0), (100.0, 100.6, 1.006), (None, 100.0, math.nan)],
+)
+def test_a_rival_at_unequal_noise_says_how_much(ours: float | None, other: float, ratio: float) -> None:
+    """Counters with equal scales can have other errors, because their algorithms read them at other times."""
+    noise: dict[str, Any] = {} if ours is None else {"noise_sd": ours}
+    group, (finding,) = found(report_cell(LOW, **noise), report_cell(HIGH, algorithm="pucb", noise_sd=other))
+    rival = finding.next_best
+    assert rival is not None
+    assert rival.noise == pytest.approx(ratio, nan_ok=True)
+    (row,) = rows(group)
+    assert ("times the noise)" in row["Next best"]) == (not math.isnan(ratio) and ratio != 1.0)
+
+
+def test_noise_is_equal_only_if_the_error_of_a_count_is() -> None:
+    _, (finding,) = found(report_cell(LOW, noise_sd=68.0), report_cell(HIGH, algorithm="pucb", noise_sd=100.0))
+    assert finding.other_algorithm is None
+    _, (finding,) = found(report_cell(LOW, noise_sd=68.0), report_cell(HIGH, algorithm="pucb", noise_sd=68.01))
+    assert finding.other_algorithm is not None
+
+
+def test_each_budget_has_its_best_cell() -> None:
+    group, findings = found(
+        report_cell(HIGH),
+        report_cell(LOW, algorithm="bernstein_vi"),
+        report_cell([1.0, 1.1, 1.2], claimed=4.0, proved=4.0),
+        report_cell(LOW, "ldp", 2.0, 2.0),
+        report_cell([0.1, 0.2, 0.1], "none"),
+    )
+    assert [(each.model, each.epsilon) for each in findings] == [
+        ("jdp", 1.0),
+        ("jdp", 4.0),
+        ("ldp", 2.0),
+        ("none", math.inf),
+    ]
+    one, four, local, free = rows(group)
+    assert one["Best"] == "bernstein_vi, central, certified \u03b5 = 1, holds"
+    assert one["Cost of privacy"] == ""
+    assert four["Cost of privacy"].startswith("8.7\u00d7 [3.4, ")
+    assert local["Budget"] == "local, certified \u03b5 \u2264 2, \u03b4 = 0"
+    assert (free["Budget"], free["Best"]) == ("no privacy", "private_ucb_vi, no privacy (\u03b5 = \u221e)")
+
+
+def test_a_claim_that_fails_counts_at_the_certified_epsilon_only() -> None:
+    one, three = rows(found(report_cell(LOW, proved=3.0))[0])
+    assert (one["Budget"], one["Best"]) == (
+        "central, certified \u03b5 \u2264 1, \u03b4 = 0",
+        "no cell certifies this",
+    )
+    assert three["Budget"] == "central, certified \u03b5 \u2264 3, \u03b4 = 0"
+    assert three["Best"] == "private_ucb_vi, central, certified \u03b5 = 3 (the claim of 1 fails)"
+
+
+def test_what_certifies_nothing_is_no_answer() -> None:
+    group, _ = found(report_cell(LOW, proved=math.inf))
+    assert [row["Best"] for row in rows(group)] == ["no cell certifies this"]
+    assert answer_of([group]) == "No cell certifies a finite \u03b5"
+
+
+def test_a_larger_delta_does_not_win_within_a_smaller_one() -> None:
+    loose = report_cell(LOW, algorithm="pucb", claimed_delta=0.1)
+    strict = report_cell(HIGH, claimed_delta=1e-6)
+    pure = report_cell([50.0, 51.0, 52.0], algorithm="bernstein_vi")
+    best = {row["Budget"]: row["Best"].partition(",")[0] for row in rows(found(loose, strict, pure)[0])}
+    assert best == {
+        "central, certified \u03b5 \u2264 1, \u03b4 = 0": "bernstein_vi",
+        "central, certified \u03b5 \u2264 1, \u03b4 \u2264 10\u207b\u2076": "bernstein_vi",
+        "central, certified \u03b5 \u2264 1, \u03b4 \u2264 0.1": "pucb",
+    }
+
+
+def test_an_audit_is_named() -> None:
+    refuted = report_cell(LOW, proved=3.0, audit={"verdict": "refuted", "contradicts_proof": False})
+    assert standing_text(refuted.certificate).endswith("REFUTED by its audit")
+    wrong = report_cell(LOW, audit={"verdict": "refuted", "contradicts_proof": True})
+    assert standing_text(wrong.certificate) == "central, NO PRIVACY: its audit REFUTES the proof"
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "told"), [(0.5, 0.5, True), (0.5, 0.48, True), (0.5, 0.47, False), (0, 0.1, False)]
+)
+def test_a_cell_that_ends_like_its_first_policy_has_learned_nothing(first: float, last: float, told: bool) -> None:
+    """An optimal first policy has nothing to learn."""
+    rates: dict[str, Any] = {"regret_per_episode_first": first, "regret_per_episode_last": last}
+    group, _ = found(report_cell(HIGH, **rates))
+    assert answer_of([group]).startswith("Nothing was learned within any certified privacy budget") == told
+    assert rows(group)[0]["Best"].endswith("(nothing was learned)") == told
+    # An offline learner plays one policy throughout.
+    assert not found(report_cell(HIGH, optimum_gap=0.0, **rates))[0].cells[0].unlearned
+
+
+def test_the_headline_is_a_cell_that_learned_at_the_epsilon_nearest_to_1() -> None:
+    cells = [report_cell(HIGH, note="saturated"), report_cell(LOW, claimed=4.0, proved=4.0, algorithm="pucb")]
+    group, _ = found(*cells, report_cell(LOW, claimed=9.0, proved=9.0, algorithm="pucb"))
+    named = leading_budget([group])
+    assert named is not None
+    assert named.epsilon == 4.0
+    # Cells without a headline have no answer.
+    assert answer_of([]) == ""
+
+
+def test_two_seeds_have_no_interval_and_no_test() -> None:
+    (row,) = rows(found(report_cell([1.0, 2.0]), report_cell([3.0, 4.0], algorithm="pucb"))[0])
+    assert row["Value"] == "0.0141"
+    assert row["Next best"].endswith("not tested")
+
+
+def test_groups_share_environment_and_length() -> None:
+    cells = [report_cell(LOW, **dict[str, Any]({"env.horizon": h}), episodes=k) for h in (4, 6) for k in (100, 200)]
+    titles = [group.title for group in groups_of(cells)]
+    assert titles == [f"riverswim horizon={h} K={k}" for h in (4, 6) for k in (100, 200)]
+
+
+def test_names_have_the_settings_that_are_needed_and_the_labels_of_the_config() -> None:
+    scales: dict[str, Any] = {"algorithm.bonus_scale": 0.1, "algorithm.precision_scale": 0.1}
+    larger: dict[str, Any] = dict.fromkeys(scales, 1.0)
+    group, _ = found(report_cell(LOW, **scales), report_cell(HIGH, **larger))
+    assert group.names == [f"private_ucb_vi bonus_scale={scale}, jdp epsilon=1" for scale in ("0.1", "1")]
+    ours, theirs = (
+        report_cell(LOW, algorithm_label="Ours"),
+        report_cell(HIGH, algorithm="pucb", algorithm_label="Theirs"),
+    )
+    group, _ = found(ours, theirs)
+    assert "Ours has the lowest" in answer_of([group])
+    assert rows(group)[0]["Next best"].startswith("Theirs: ")
+
+
+def test_a_comparison_of_two_cells_that_a_user_asks_for_is_told() -> None:
+    group, _ = found(report_cell(LOW, algorithm="bernstein_vi", **ONE_HOT), report_cell(HIGH, **SEPARATE))
+    names = {cell.row["algorithm.name"]: str(cell.row["cell"]) for cell in group.cells}
+    (asked,) = with_comparison([group], names["private_ucb_vi"], names["bernstein_vi"])
+    effect = "0.10\u00d7 [0.078, 0.13]"
+    assert asked_table([asked]).body == [[group.title, *group.names, effect, "significant, p < 0.001"]]
+    assert asked_table([group]).body == []

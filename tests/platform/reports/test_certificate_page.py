@@ -1,0 +1,95 @@
+"""Pages of certificates: the answer first, self-contained, and a remedy for every channel that is not covered."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dprl.platform.configs.config import config_files, load_cells
+from dprl.platform.reports.certificate_page import OTHERWISE, certificate_page, remedy_of
+from dprl.platform.results.cell_folder import CellFolder
+from dprl.privacy import certificate as certificates
+from dprl.privacy import threat_models
+from dprl.privacy.base import ADJACENCY
+
+
+def channels() -> list[str]:
+    found = [name for model in threat_models.THREAT_MODELS.values() for name in model.excluded]
+    words = [value for value in vars(threat_models).values() if isinstance(value, str) and " " in value]
+    words = [word for word in words if "{" not in word and word not in (threat_models.__doc__, ADJACENCY)]
+    adjacencies = (threat_models.GRADIENT_ADJACENCY, threat_models.SAMPLED_ADJACENCY)
+    units = (threat_models._USER, threat_models._AGENT)
+    pairs = (threat_models._COUNTS, threat_models._GRAMS, threat_models._GRADIENTS)
+    others = (threat_models.PUBLIC_REWARDS, threat_models._RECOMMENDED)
+    found += [word for word in words if word not in (*adjacencies, *units, *pairs, *others)]
+    sampled = threat_models.of_sampled_gradients(threat_models.THREAT_MODELS["gradients", "jdp"])
+    found += [*sampled.excluded, *threat_models.of_trials(["score"]), certificates._SEED, certificates._ROUNDING]
+    return list(dict.fromkeys(found))
+
+
+@pytest.mark.parametrize("channel", channels())
+def test_every_channel_has_a_remedy(channel: str) -> None:
+    assert remedy_of(channel) != OTHERWISE
+
+
+def test_no_two_kinds_of_channels_share_a_remedy_by_accident() -> None:
+    assert remedy_of(threat_models.RAW_SCORES) != remedy_of("realised returns and raw rewards")
+    assert "dprl compose" in remedy_of(threat_models.of_trials([])[0])
+
+
+def page(config: str, i: int) -> tuple[str, dict[str, Any]]:
+    found = load_cells(config_files()[config])[i].certificate().to_dict()
+    return certificate_page(found, {"dprl": "1.2.3", "numpy": "2.0"}, "a cell"), found
+
+
+def test_the_page_is_self_contained_and_has_all_parts() -> None:
+    text, found = page("trust_models", -1)
+    assert not re.search(r"<script|<link rel=\"style|(?:src|href)=\"(?!data:)|url\(", text)
+    assert "@media print" in text
+    for word in ("take part more than once", "Signed"):
+        assert word in text
+    for word in ("dprl verify certificate.json", "numpy 2.0", "dprl 1.2.3", found["schema"]):
+        assert word in text
+    for channel in found["excluded_channels"]:
+        assert remedy_of(channel).partition(":")[0] in text
+
+
+def test_commands_name_files_beside_the_page(tmp_path: Path) -> None:
+    text, _ = page("epsilon_one", -1)
+    folder = CellFolder(tmp_path)
+    beside = {file.name for file in (folder.certificate_file, folder.experiment_file)}
+    commands = re.findall(r"<code>(dprl [a-z]+ [^<]*)</code>", text[text.index("Check it yourself") :])
+    assert {command.split()[-1] for command in commands} == beside
+    assert [command.split()[1] for command in commands] == ["verify", "certify", "audit"]
+
+
+def test_the_verdict_is_in_words() -> None:
+    text, found = page("ma_ldp_mechanisms", 0)
+    assert found["verdict"] == "unbounded"
+    assert "There is no privacy" in text
+    text, found = page("cz22", 0)
+    assert found["trust_model"] == "none"
+    assert "This run protects nobody" in text
+    assert "restart would cost epsilon" not in text
+
+
+def test_a_certificate_that_an_audit_refutes_says_so_first() -> None:
+    _, found = page("epsilon_one", -1)
+    found["audit"] = {"verdict": "refuted", "contradicts_proof": True, "note": "measured more"}
+    text = certificate_page(found, {}, "refuted")
+    assert "An audit refutes this certificate" in text
+    assert "\u03b5 = \u221e" in text
+
+
+def test_a_simulation_is_named_in_the_title_and_bounds_are_rounded_up() -> None:
+    _, found = page("epsilon_one", -1)
+    found["proved"]["epsilon_at_delta"] = {"1e-06": 2.2801}
+    text = certificate_page(found, {}, "seeded")
+    assert "holds for the noise of this run, but a simulation protects nobody" in text
+    assert "These bounds are rounded up" in text
+    assert "\u03b5 \u2264 2.281 at" in text
+    gaps = text[text.index("What is not covered") :]
+    assert gaps.index("the random seed") < gaps.index("the user&#39;s own actions")

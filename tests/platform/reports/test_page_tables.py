@@ -1,0 +1,68 @@
+"""The tables of a page: budgets with rivals, cells with their settings and claims, and limits at their exact sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dprl.platform.reports import report
+from dprl.platform.results.cells import Cell
+from tests.platform.reports.cases import page, tables_of, text_of
+from tests.platform.results.cases import report_cell
+
+LOW, MIDDLE, HIGH, FREE = [9.0, 10.0, 11.0], [9.5, 10.5, 12.0], [99.0, 100.0, 101.0], [1.0, 1.1, 1.2]
+
+
+def at(epsilon: float, finals: list[float] = LOW, **more: Any) -> Cell:
+    return report_cell(finals, claimed=epsilon, proved=epsilon, **more)
+
+
+@pytest.mark.parametrize(("budgets", "left_out"), [(5, 0), (8, 3)])
+def test_a_page_has_a_limited_number_of_budgets(budgets: int, left_out: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "_MOST_BUDGETS", 5)
+    blocks = page([at(float(epsilon)) for epsilon in range(1, budgets + 1)])
+    best, cells = tables_of(blocks)
+    assert (len(best), len(cells)) == (5, budgets)
+    assert (f"{left_out} further budgets" in text_of(blocks)) == bool(left_out)
+
+
+@pytest.mark.parametrize(("most", "kept"), [(4, [9.97, 100.0] * 2), (2, [9.97, 9.97])])
+def test_of_many_cells_the_best_of_every_group_are_shown(
+    most: int, kept: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "_MOST_CELLS", most)
+    envs: list[dict[str, Any]] = [{"env.horizon": horizon} for horizon in (3, 4)]
+    blocks = page([at(1.0, finals, **env) for env in envs for finals in (HIGH, LOW)])
+    found = [float(row["Regret per episode"].partition(" ")[0]) * 100 for row in tables_of(blocks)[-1]]
+    assert found == pytest.approx(kept, rel=0.01)
+    assert ("2 further cells are in report.csv." in text_of(blocks)) == (most == 2)
+
+
+def test_a_cell_has_its_environment_its_settings_and_the_cost_of_privacy() -> None:
+    other: dict[str, Any] = {"env.name": "random_mdp", "env.horizon": 6}
+    large, small = (dict[str, Any]({"algorithm.bonus_scale": scale}) for scale in (1.0, 0.1))
+    cells = [at(1.0, **large), at(1.0, **small), report_cell(FREE, "none", **large), at(1.0, HIGH, **other, **large)]
+    rows = tables_of(page(cells))[-1]
+    assert {row["Environment"] for row in rows} == {"riverswim, horizon 4", "random_mdp, horizon 6"}
+    assert [row["Settings"] for row in rows] == ["bonus_scale=1", "bonus_scale=1", "bonus_scale=0.1", "bonus_scale=1"]
+    assert [row["Cost of privacy"] for row in rows] == ["", "9.1\u00d7 [7.3, 11]", "9.1\u00d7 [7.3, 11]", ""]
+
+
+def test_mapped_rewards_are_shown_in_own_units_beside_them() -> None:
+    (row,) = tables_of(page([at(1.0, derived_reward_low=-100.0, derived_reward_high=0.0)]))[-1]
+    assert row["Regret per episode"].endswith("9.97 in own rewards")
+
+
+def test_claims_are_counted_by_verdict() -> None:
+    printed: dict[str, Any] = {"privacy.calibration": "printed"}
+    cells = [at(1.0, note="saturated", theorem="a theorem"), at(4.0, claimed_delta=1e-6, algorithm="pucb")]
+    cells += [report_cell(LOW, "ldp", proved=proved, **printed) for proved in (2.0, 3.0)]
+    blocks = page(cells)
+    text = text_of(blocks)
+    assert "\u2713 holds The noise certifies the claimed \u03b5 at the claimed \u03b4. 2 cells." in text
+    assert "\u2717 FAILS The noise certifies only a larger \u03b5. 2 cells." in text
+    assert "Nothing was learned in 1 of 4 cells. Bonus saturated: " in text
+    notes = [row["Note"] for row in tables_of(blocks)[-1] if row["Algorithm"] == "private_ucb_vi"]
+    assert "nothing was learned; covered by a theorem" in notes
+    assert "Do the claims hold?" not in text_of(page([report_cell(LOW, "none")]))

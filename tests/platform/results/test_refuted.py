@@ -1,0 +1,98 @@
+"""A refuted cell is shown as refuted everywhere: in the summary, the table, the title, pages and MLflow."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dprl.platform.reports.tables import write_summary
+from dprl.platform.reports.verdicts import certificate_text, privacy_text
+from dprl.platform.results.cell_folder import CellResults
+from dprl.platform.results.cells import read_cells
+from dprl.platform.results.layout import SweepLayout
+from dprl.platform.results.summary import privacy_columns, standing, summary_row, worst_of
+from dprl.platform.sweeps.sweep import run_sweep
+from dprl.platform.tracking.cell_entries import cell_metrics, certificate_tags
+from dprl.privacy.certificate import sealed
+from tests.platform.reports.cases import cell, finished, jdp, page, records, summary, tables_of
+from tests.platform.results.cases import report_cell
+from tests.platform.sweeps.test_sweep import cells_of as sweep_cells
+from tests.platform.sweeps.test_sweep import options
+
+AUDIT = {"verdict": "refuted", "epsilon_lb": 3.0, "confidence": 0.99, "runs": 9, "method": "a test"}
+WRONG = {**AUDIT, "contradicts_proof": True}
+
+
+def audited(audit: dict[str, Any], epsilon: float = 1.0) -> CellResults:
+    one = cell(jdp(epsilon))
+    plain = finished(one, records(one))
+    return dataclasses.replace(plain, certificate={**plain.certificate, "audit": audit})
+
+
+def test_nothing_of_a_contradicted_proof_stands() -> None:
+    certificate = audited(WRONG).certificate
+    assert certificate["verdict"] == "holds"
+    assert standing(certificate) == (math.inf, "fails", True, True)
+    columns = privacy_columns(certificate)
+    assert columns["verdict"] == "fails"
+    shown = {key: value for key, value in columns.items() if key.startswith(("proved", "epsilon_at", "factor"))}
+    assert len(shown) >= 4
+    assert set(shown.values()) == {math.inf}
+    assert privacy_text(certificate) == "central, NO PRIVACY: its audit REFUTES the proof"
+    assert "REFUTED" in certificate_text("cell", certificate).splitlines()[0]
+
+
+def test_a_claim_that_is_refuted_within_its_proof_keeps_the_proof() -> None:
+    certificate = audited({**AUDIT, "contradicts_proof": False}).certificate
+    assert standing(certificate)[1:] == ("holds", True, False)
+    assert standing(certificate)[0] == pytest.approx(1.0)
+    assert privacy_text(certificate) == "central, certified \u03b5 = 1, REFUTED by its audit"
+
+
+def test_tables_pages_and_mlflow_show_no_epsilon() -> None:
+    one, results = cell(jdp(1)), audited(WRONG)
+    row = summary_row(one, results)
+    frame = summary([one]).assign(**{key: row[key] for key in ("proved_epsilon", "verdict")})
+    table = io.StringIO()
+    write_summary(table, frame)
+    assert "NO PRIVACY" in table.getvalue()
+    assert "holds" not in table.getvalue()
+    refuted = report_cell([1.0, 2.0, 3.0], audit=WRONG, proved=math.inf, verdict="fails")
+    (row,) = tables_of(page([refuted]))[-1]
+    assert (row["Claim"], row["Certified \u03b5"]) == ("\u26a0 REFUTED", "\u221e")
+    assert certificate_tags(results.certificate)["verdict"] == "fails"
+    assert certificate_tags(results.certificate)["proved_epsilon"] == "inf"
+    # MLflow's stores take finite numbers only.
+    assert "privacy/certified_epsilon" not in {point.key for point in cell_metrics(one.algorithm.metrics, results)}
+
+
+def test_the_worst_is_what_is_contradicted() -> None:
+    wide, wrong, narrow = audited(AUDIT, 9.0), audited(WRONG, 1.0), audited(AUDIT, 2.0)
+    assert worst_of([wide.certificate, wrong.certificate, narrow.certificate]) == 1
+    assert worst_of([narrow.certificate, wide.certificate]) == 1
+    passed = audited(AUDIT | {"verdict": "not refuted"}, 2.0)
+    assert worst_of([passed.certificate, narrow.certificate, passed.certificate]) == 1
+
+
+def test_cells_are_pooled_by_their_worst_certificate_and_with_the_same_code_only(tmp_path: Path) -> None:
+    layout = SweepLayout(tmp_path, "small")
+    private = {"model": "jdp", "epsilon": 1.0}
+    grid = {"grid_search": [{"seed": 0}, {"seed": 2}]}
+    cells = sweep_cells(tmp_path, privacy=private, **grid, episodes=20)
+    run_sweep(cells, options(tmp_path))
+    (pooled,) = read_cells([layout])
+    assert (pooled.seeds, pooled.row["verdict"]) == (4, "holds")
+    folder = layout.cells(cells)[0].folder
+    told = json.loads(folder.certificate_file.read_text())
+    folder.certificate_file.write_text(json.dumps(sealed({**told, "audit": WRONG})))
+    (pooled,) = read_cells([layout])
+    assert (pooled.proved, pooled.row["verdict"]) == (math.inf, "fails")
+    versions = json.loads(folder.versions_file.read_text())
+    folder.versions_file.write_text(json.dumps({**versions, "results_version": "another"}))
+    assert [cell.seeds for cell in read_cells([layout])] == [2, 2]

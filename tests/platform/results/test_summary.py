@@ -1,0 +1,161 @@
+"""Curves with their bands, and the row of a cell in the summary."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from dprl.algorithms import TabularMDPConfig
+from dprl.platform.configs.experiment import read_experiment
+from dprl.platform.results.inference import estimate
+from dprl.platform.results.summary import (
+    SATURATION_NOTE,
+    by_seed,
+    columns,
+    full_label,
+    learned_nothing,
+    results_in,
+    summary_row,
+    unit_of,
+)
+from tests.platform.reports.cases import finished, game_cell
+from tests.platform.reports.cases import records as game_records
+
+RAW: dict[str, Any] = {
+    "name": "try",
+    "algorithm": {"name": "private_ucb_vi"},
+    "env": {"name": "riverswim", "n_states": 3, "horizon": 4},
+    "privacy": {"model": "ldp", "epsilon": 1.0, "calibration": "printed"},
+    "episodes": 4,
+    "seeds": 3,
+}
+
+
+def records(per_episode: list[list[float]], saturated: float = 0.5) -> pd.DataFrame:
+    """Rows of seeds with these regrets per block of two episodes."""
+    rows = [
+        (seed, 2 * (i + 1), 2 * sum(values[: i + 1]), values[i], saturated)
+        for seed, values in enumerate(per_episode)
+        for i in range(len(values))
+    ]
+    return pd.DataFrame(rows, columns=columns(TabularMDPConfig.metrics))
+
+
+def test_the_order_of_rows_does_not_matter() -> None:
+    some = records([[1.0, 0.5], [3.0, 1.5]])
+    mixed = by_seed(some.sample(frac=1, random_state=0))
+    assert [each.tolist() for each in mixed] == [each.tolist() for each in by_seed(some)]
+
+
+def test_the_summary_row_has_settings_regret_and_privacy() -> None:
+    one = read_experiment(RAW)
+    row = summary_row(one, finished(one, records([[1.0, 0.5], [3.0, 1.5], [2.0, 1.0]])))
+    assert row["cell"] == one.digest
+    assert row["env.horizon"] == 4
+    assert row["regret"] == pytest.approx(6.0)
+    assert row["regret_lower"] < 6.0 < row["regret_upper"]
+    assert row["mean_regret"] == pytest.approx(1.5)
+    assert (row["regret_per_episode_first"], row["regret_per_episode_last"]) == pytest.approx((2.0, 1.0))
+    assert (row["claimed_epsilon"], row["proved_epsilon"], row["verdict"]) == (1.0, 2.0, "fails")
+    assert row["saturated"] == 0.5
+    assert row["note"] == ""
+    assert (row["halved_at"], row["halved_share"]) == (math.inf, 0.0)
+
+
+def test_intervals_do_not_leave_the_range_of_their_metric() -> None:
+    """An episode of 4 steps loses between 0 and 4, and the intervals of these seeds reach beyond both."""
+    one = read_experiment(RAW)
+    row = summary_row(one, finished(one, records([[0.0, 0.0], [0.0, 4.0], [4.0, 4.0]])))
+    assert (row["regret_lower"], row["regret_upper"]) == (0.0, 16.0)
+    assert (row["mean_regret_lower"], row["mean_regret_upper"]) == (0.0, 4.0)
+    assert (row["regret_per_episode_last_lower"], row["regret_per_episode_last_upper"]) == (0.0, 4.0)
+
+
+def test_the_summary_row_names_the_theorem_that_covers_the_settings() -> None:
+    found = []
+    for settings in ({}, {"bonus_scale": 0.5}, {"name": "pucb"}):
+        one = read_experiment({**RAW, "algorithm": {**RAW["algorithm"], **settings}})
+        found.append(summary_row(one, finished(one, records([[1.0, 0.5]])))["theorem"])
+    assert found[0].startswith("[CZ22] Theorem")
+    assert summary_row(one, finished(one, records([[1.0, 0.5]])))["derived_c"] == 0.5
+    assert found[1:] == ["", ""]
+
+
+def test_the_summary_row_says_when_the_regret_has_halved() -> None:
+    one = read_experiment({**RAW, "episodes": 8})
+    some = records([[1.0, 0.5, 0.5, 0.5], [1.0, 1.0, 0.5, 0.5], [1.0, 1.0, 1.0, 1.0]])
+    row = summary_row(one, finished(one, some))
+    assert (row["halved_at"], row["halved_share"]) == pytest.approx((6.0, 2 / 3))
+    assert math.isnan(row["halved_at_lower"])
+
+
+def test_saturation_is_a_mean_over_episodes_whatever_the_length_of_a_block() -> None:
+    one = read_experiment(RAW)
+    some = pd.DataFrame([(0, 1, 1.0, 1.0, 1.0), (0, 4, 2.0, 1 / 3, 0.2)], columns=columns(TabularMDPConfig.metrics))
+    assert summary_row(one, finished(one, some))["saturated"] == pytest.approx(0.4)
+
+
+def test_a_cell_without_privacy_has_infinite_proved_epsilon_and_no_claim() -> None:
+    one = read_experiment({**RAW, "privacy": {"model": "none"}})
+    row = summary_row(one, finished(one, records([[1.0, 0.5]])))
+    assert row["proved_epsilon"] == math.inf
+    assert row["claimed_epsilon"] is None
+
+
+@pytest.mark.parametrize(("share", "noted"), [(1.0, True), (0.995, True), (0.99, False), (0.2, False)])
+def test_a_bonus_that_stays_saturated_is_noted(share: float, noted: bool) -> None:
+    one = read_experiment(RAW)
+    some = records([[1.0, 1.0], [1.0, 1.0]], saturated=share)
+    assert learned_nothing(some) is noted
+    assert (summary_row(one, finished(one, some))["note"] == SATURATION_NOTE) is noted
+
+
+def test_a_bonus_that_comes_down_at_the_end_is_not_noted() -> None:
+    some = records([[1.0, 1.0], [1.0, 1.0]], saturated=1.0)
+    some.loc[some["episode"] == 4, "saturated"] = 0.5
+    assert not learned_nothing(some)
+
+
+def test_a_cell_without_regret_is_not_said_to_have_learned_nothing() -> None:
+    one = read_experiment(RAW)
+    some = records([[0.0, 0.0], [0.0, 0.0]], saturated=1.0)
+    assert not learned_nothing(some)
+    assert summary_row(one, finished(one, some))["note"] == ""
+    assert learned_nothing(records([[0.0, 0.0], [0.0, 1.0]], saturated=1.0))
+
+
+def test_the_summary_row_of_a_game_has_gaps_with_their_bands() -> None:
+    one = game_cell({"model": "jdp", "epsilon": 1.0})
+    some = game_records(one)
+    final = some[some["episode"] == 1000]
+    row = summary_row(one, finished(one, some))
+    for name in ("gap", "smallest_gap", "exploitability", "infeasible"):
+        found = row[name], row[f"{name}_lower"], row[f"{name}_upper"]
+        assert found == pytest.approx(estimate(final[name].to_numpy())[:3])
+    other = summary_row(read_experiment(RAW), finished(read_experiment(RAW), records([[1.0, 0.5]] * 3)))
+    assert not {key for key in other if "gap" in key or "exploit" in key}
+
+
+def test_results_are_metrics_of_the_output_policy_wherever_they_are_columns() -> None:
+    found = ["cell", "gap", "smallest_gap", "exploitability", "infeasible", "regret"]
+    assert [metric.name for metric in results_in(found)] == ["smallest_gap", "exploitability"]
+    assert [full_label(metric) for metric in results_in(found[:3])] == ["smallest gap of the output policy"]
+    assert results_in(columns(TabularMDPConfig.metrics)) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "unit"),
+    [
+        ([{"algorithm.name": "private_ucb_vi"}], "episode"),
+        ([{"algorithm.name": "pgc_a3c"}], "submission"),
+        ([{"algorithm.name": "dppg"}], "user"),
+        ([{"algorithm.name": "dppg", "privacy.submissions": 2}], "episode"),
+        ([{"algorithm.name": "unknown"}], "episode"),
+        ([{"algorithm.name": "pgc_a3c"}, {"algorithm.name": "dppg"}], "episode"),
+    ],
+)
+def test_the_unit_of_runs_is_that_of_their_algorithms(rows: list[dict[str, Any]], unit: str) -> None:
+    assert unit_of(rows) == unit
