@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from rich.console import Console
@@ -19,6 +19,7 @@ from dprl.algorithms.ma_ldp import MALDPConfig
 from dprl.algorithms.ma_ldp.algorithm import _MALDPLearner
 from dprl.envs import LinearMixtureMDP, NetworkMDP
 from dprl.privacy import StatisticsPrivacy
+from dprl.privacy.mechanisms.gram import Gram
 
 EPSILON = 1.0
 
@@ -50,8 +51,8 @@ def learner(env: LinearMixtureMDP) -> _MALDPLearner:
 def naive(env: LinearMixtureMDP) -> NaiveMALDP:
     """Return the NumPy program with the same noise, radii and shifts."""
     ours = learner(env)
-    mechanism = ours.privatizer.query.law
-    return NaiveMALDP(env, ours.beta_rates, ours.shift_rates, np.array(mechanism.scales))
+    noise = cast(Gram, ours.privatizer.query.law)
+    return NaiveMALDP(env, ours.beta_rates, ours.shift_rates, np.array(noise.scales))
 
 
 def measure(case: Case, quick: bool) -> Row:

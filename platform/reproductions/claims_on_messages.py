@@ -294,7 +294,8 @@ def message_controls() -> list[Finding]:
     """Return certified noise for the same messages: none of it may be refuted."""
     pure, claim = Claim(EPSILON, source="certified"), Claim(EPSILON, DELTA, "certified")
     unit, change = PrivUnit.calibrated(EPSILON, 0.0, _NUMBERS), Sensitivity.of_cells(1, _FIRST_STAGE_CHANGE)
-    noise = BoundedLaplace.calibrated(EPSILON, DELTA, change)
+    scale = change.l1 / EPSILON
+    noise = BoundedLaplace(scale, scale * math.log1p(math.expm1(EPSILON) / (2.0 * DELTA)))
     proof = NoiseProof(math.inf, None, EPSILON, noise.curve(change).delta(EPSILON))
     subject = f"truncated Laplace, B = {noise.bound / noise.scale:.4g} b"
     return [

@@ -21,7 +21,7 @@ from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.counters import BinaryTree
 from dprl.privacy.counters.base import Counter, node_of
 from dprl.privacy.counters.release import release_prefix
-from dprl.privacy.mechanisms.gram import GramGaussian, RawGram, attaining_pair
+from dprl.privacy.mechanisms.gram import GramGaussian, GramRelease, attaining_pair
 from dprl.privacy.mechanisms.reports import UnaryEncoder
 from dprl.privacy.queries.base import CHARGED
 from dprl.privacy.queries.count_layout import CountFamilies, CountFamily, UserRecord, add_record
@@ -292,11 +292,11 @@ def statistics_messages(parts: StatisticsQuery, label: str, reach: float = 1.0) 
     units of the bound; above 1 it reveals a device that does not clip them.
     """
     mechanism, layout, noise = parts.law, parts.layout, parts.reward_law
-    if isinstance(mechanism, RawGram):
+    if isinstance(mechanism, GramRelease):
         raise ValueError("mechanism must randomize what is sent, got none; nothing is left to measure")
     # Without noise and rounding.
     rewards = "open" if parts.rewards == "noisy" else parts.rewards
-    raw = replace(parts, law=RawGram(mechanism.release), rewards=rewards, reward_law=None)
+    raw = replace(parts, law=mechanism.release, rewards=rewards, reward_law=None)
     no_key = np.zeros(KEY_WORDS, dtype=np.uint64)
     one, zero = (_sent(raw, _inputs(parts, reach, world), 1, no_key)[0] for world in (1, 0))
 
@@ -333,8 +333,8 @@ def statistics_prefixes(parts: StatisticsQuery, label: str) -> MessageProbe:
 
 def _inputs(parts: StatisticsQuery, reach: float, world: int) -> _Inputs:
     """Return features [M, H, D], targets [M, H] and corrections [n, H, p] of a user with the largest changes."""
-    layout, mechanism = parts.layout, parts.law
-    bounds = np.array(mechanism.release.bounds)
+    layout = parts.layout
+    bounds = np.array(parts.release.bounds)
     features = np.zeros((layout.n_messages, layout.horizon, layout.dimension))
     if parts.noisy_sides != (False, False):
         for h, bound in enumerate(bounds):

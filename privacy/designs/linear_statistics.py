@@ -14,15 +14,15 @@ from dprl.privacy.accounting.closed_forms import gaussian_mu
 from dprl.privacy.base import Guarantee, TrustModel, check_positive
 from dprl.privacy.counters.selection import calibrated_of
 from dprl.privacy.designs.base import AUTO, COUNTER_NAMES, PrivacySettings, ReleaseTimes
-from dprl.privacy.mechanisms import GRAMS, GramMechanism
+from dprl.privacy.mechanisms import GRAMS
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.gram import (
     ROUNDING,
+    Gram,
     GramBoundedLaplace,
     GramGaussian,
     GramLaplace,
     GramUniform,
-    RawGram,
     printed_gaussian_sigma,
     printed_laplace_scale,
     printed_uniform_bound,
@@ -196,7 +196,7 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
     ) -> NoiseDesign[StatisticsQuery]:
         """Return the noise: none, of a server's counter, or of messages, calibrated or printed."""
         if self.model == "none":
-            raw = StatisticsQuery(data, RawGram(data.release(self.clips)), self.treatment)
+            raw = StatisticsQuery(data, data.release(self.clips), self.treatment)
             return self._designed(raw, data, n_users, noise)
         if noise.arithmetic == "exact":
             raise ValueError(
@@ -213,13 +213,11 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
         # The paper's scale is the same at all stages.
         release, scale = data.release(self.clips), self.noise_scale * self.printed_scale(data)
         scales = tuple(scale if bound > 0 else 0.0 for bound in release.bounds)
-        law: GramMechanism
         if self.mechanism == GramBoundedLaplace.name:
             # D11: the bound is left open.
-            law = GramBoundedLaplace(release, scales, tuple(self.bound_ratio * b for b in scales))
+            law: Gram = GramBoundedLaplace(release, scales, tuple(self.bound_ratio * b for b in scales))
         else:
-            kinds = {kind.name: kind for kind in (GramGaussian, GramLaplace, GramUniform)}
-            law = kinds[self.mechanism](release, scales)
+            law = GRAMS[self.mechanism](release, scales)
         source, calibration = _SOURCES[self.mechanism], str(self.calibration)
         if self.noise_scale != 1:
             source = f"nobody, an illustration: {self.noise_scale:g} times the noise of {source} (noise_scale)"
@@ -252,7 +250,7 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
         worst = math.sqrt(counter.node.variance / node(1.0).variance) * counter.errors()[1] if counter.node else 0.0
         query = StatisticsQuery(
             layout,
-            RawGram(release),
+            release,
             self.treatment,
             reward_clip=self.reward_clip,
             noise_ratio=self._noise_ratio([scale * worst for scale in scales], layout),

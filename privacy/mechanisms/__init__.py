@@ -7,14 +7,12 @@ from dprl.privacy.mechanisms.bounded import BoundedLaplace, Uniform
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
-from dprl.privacy.mechanisms.gram import GramBoundedLaplace, GramGaussian, GramLaplace, GramUniform
+from dprl.privacy.mechanisms.gram import Gram, GramBoundedLaplace, GramGaussian, GramLaplace, GramUniform
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.mechanisms.reports import DirectEncoding, OneHotEncoding, OptimizedUnaryEncoding
 from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace, VectorMechanism
-
-GramMechanism = GramGaussian | GramLaplace | GramUniform | GramBoundedLaplace
 
 ADDITIVE: dict[str, type[Mechanism]] = {
     law.name: law for law in (Laplace, DiscreteLaplace, Gaussian, DiscreteGaussian, Uniform, BoundedLaplace)
@@ -31,12 +29,12 @@ VECTORS: dict[str, type[VectorMechanism]] = {
 }
 """Whole vectors, gradients for instance, clipped on the user's side."""
 
-GRAMS: dict[str, type[GramMechanism]] = {
+GRAMS: dict[str, type[Gram]] = {
     grams.name: grams for grams in (GramGaussian, GramLaplace, GramUniform, GramBoundedLaplace)
 }
 """Symmetric Gram matrices with their right-hand sides."""
 
-MECHANISMS: dict[str, type[Mechanism | OneHotEncoding | VectorMechanism | GramMechanism]] = {
+MECHANISMS: dict[str, type[Mechanism | OneHotEncoding | VectorMechanism | Gram]] = {
     **ADDITIVE,
     **ENCODINGS,
     **VECTORS,
@@ -44,10 +42,10 @@ MECHANISMS: dict[str, type[Mechanism | OneHotEncoding | VectorMechanism | GramMe
 }
 """All of them by name."""
 
-MessageMechanism = VectorMechanism | GramMechanism
+MessageMechanism = VectorMechanism | Gram
 """Mechanisms that bound their own sensitivity: `curve()` is that of one submission.
 
-A submission is one vector for VectorMechanism; for GramMechanism it is all messages of an episode to all agents.
+A submission is one vector for VectorMechanism; for Gram it is all messages of an episode to all agents.
 """
 
 

@@ -59,9 +59,9 @@ class Mechanism(ABC):
         """Variance of the noise of one number."""
 
     @classmethod
-    @abstractmethod
-    def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Self:
-        """Return the least noise that is (epsilon, delta)-DP at `sensitivity`."""
+    def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Self:  # noqa: ARG003
+        """Return the least noise that is (epsilon, delta)-DP at `sensitivity`; ValueError for a law without one."""
+        raise ValueError(f"law must be one that can be calibrated, got {cls.name}; use laplace or gaussian")
 
     @abstractmethod
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:

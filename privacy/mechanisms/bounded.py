@@ -45,17 +45,6 @@ class Uniform(Mechanism):
     def __post_init__(self) -> None:
         require_positive("bound", self.bound, "ask for a larger delta")
 
-    @classmethod
-    def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Uniform:  # noqa: ARG003
-        """Return uniform noise that is (0, delta)-DP for any epsilon: bound l1 / (2 delta), 50,000 l1 at delta = 1e-5.
-
-        It is at most a factor 1 + delta above the least one for delta <= 1/2. Raises ValueError for delta = 0.
-        """
-        if delta <= 0.0:
-            raise ValueError(f"delta must be above 0 for uniform noise, got {delta}; use laplace for delta = 0")
-        # D10
-        return cls(sensitivity.l1 / (2.0 * delta))
-
     @property
     def scale(self) -> float:
         """The bound: uniform noise has no other scale."""
@@ -116,8 +105,10 @@ class BoundedLaplace(Mechanism):
     *Formal guarantee.* No finite bound gives a pure epsilon: outputs near the end of one neighbour's interval cannot
     come from the other. For neighbours that differ by v it is (|v|_1 / scale, delta)-DP with delta = 1 -
     prod_j (1 - delta_j), delta_j = (exp(|v_j|/scale) - 1) / (2 (exp(bound/scale) - 1)) for |v_j| <= bound, exactly, in
-    real arithmetic. The worst v is the most concentrated one (Lemma E). A bounded *output* needs
-    none of this: clip the output of Laplace noise to a data-independent range, which keeps its guarantee.
+    real arithmetic. The worst v is the most concentrated one (Lemma E), so scale = |v|_1 / epsilon and bound =
+    scale ln(1 + (e^epsilon - 1) / (2 delta)) are (epsilon, delta)-DP (D11: printed with a free bound, at delta = 0). A
+    bounded *output* needs none of this: clip the output of Laplace noise to a data-independent range, which keeps its
+    guarantee.
 
     Args:
         scale: b > 0, in units of the number.
@@ -136,21 +127,6 @@ class BoundedLaplace(Mechanism):
     def __post_init__(self) -> None:
         require_positive("scale", self.scale, "ask for a larger epsilon")
         require_positive("bound", self.bound, "use laplace for unbounded noise")
-
-    @classmethod
-    def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> BoundedLaplace:
-        """Return the truncated Laplace noise that is (epsilon, delta)-DP at `sensitivity`, in any dimension.
-
-        scale = l1 / epsilon and bound = scale * ln(1 + (e^epsilon - 1) / (2 delta)). For one number no smaller bound
-        suffices at that scale. For more, sum_j delta_j is at most its value for a shift of l1 in one of them, because
-        e^x - 1 is superadditive. Raises ValueError for delta = 0, which no bound meets.
-        """
-        if delta <= 0.0:
-            raise ValueError(f"delta must be above 0 for bounded Laplace noise, got {delta}; use laplace for delta = 0")
-        scale = sensitivity.l1 / epsilon
-        # D11: the bound is printed as free, at delta = 0. In logarithms: e^epsilon may overflow.
-        log_ratio = epsilon + math.log(-math.expm1(-epsilon)) - math.log(2.0 * delta)
-        return cls(scale, scale * float(np.logaddexp(0.0, log_ratio)))
 
     @property
     def variance(self) -> float:

@@ -140,7 +140,7 @@ def gram_sensitivity(dimension: int, bound: float) -> Sensitivity:
 
 @dataclass(frozen=True)
 class GramRelease:
-    """Messages of one user in an episode: one per agent at every stage, each with separate noise.
+    """Messages of one user in an episode: one per agent at every stage, each with separate noise; by itself, none.
 
     Args:
         dimension: D, of phi (n d in [TH23]).
@@ -269,21 +269,6 @@ class Gram(ABC):
                 outside = self.stage_mechanisms(stage)[0].curve(apart).delta(math.inf)
                 inside += math.log1p(-outside) if outside < 1.0 else -math.inf
         return -math.expm1(self.release.n_messages * inside)
-
-
-@dataclass(frozen=True)
-class RawGram:
-    """The statistics without noise, for runs without privacy. No ledger accounts for it."""
-
-    release: GramRelease
-    scales: ClassVar[tuple[float, ...]] = ()
-    name: ClassVar[str] = "raw"
-    NAMED: ClassVar[dict[str, object]] = {"scales": ()}
-
-    @property
-    def deviations(self) -> Float64Array:
-        """Zeros float64[H]."""
-        return np.zeros(len(self.release.bounds))
 
 
 def _check_request(epsilon: float, release: GramRelease) -> None:

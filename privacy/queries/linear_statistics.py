@@ -20,13 +20,13 @@ from dprl.privacy.base import Float64Array, Int64Array, LedgerError, Sensitivity
 from dprl.privacy.counters import COUNTERS, ExactCounter
 from dprl.privacy.counters.base import Counter, CounterState, node_of
 from dprl.privacy.counters.release import release_prefix
-from dprl.privacy.mechanisms import GRAMS, GramMechanism
+from dprl.privacy.mechanisms import GRAMS
 from dprl.privacy.mechanisms.base import IDEALISED, require_positive
 from dprl.privacy.mechanisms.clipping import L2, MOST, NORMS, fill_clipped
 from dprl.privacy.mechanisms.gram import (
+    Gram,
     GramGaussian,
     GramRelease,
-    RawGram,
     add_gram,
     clip_features,
     clip_value,
@@ -349,14 +349,14 @@ class StatisticsQuery(Query):
     norm and sqrt(4.5) m_h^2 in the L2 norm, for each stage and message; see `gram_sensitivity`.
 
     Args:
-        layout: sizes. law: the noise of the Gram matrices, and whether the device clips.
+        layout: sizes. law: the noise of the Gram matrices, and whether the device clips; a GramRelease has no noise.
         rewards: treatment of the corrections. reward_clip: G; with noise each of them is clipped to this norm.
         reward_law: for 'noisy', the law of all corrections of a user as one vector; of diameter 2 G sqrt(n H) in the L2
             norm, or 2 G n H in the L1 norm.
         noise_ratio: the scale in use divided by the one that [TH23] prints for the same request, the mean over stages;
             1 for printed, 0 without noise.
         counter: of a trusted server, for running sums of all numbers, in units of their scales, with a Gaussian or a
-            Laplace node; the law is then RawGram, and the device clips for it. None for noise on messages.
+            Laplace node; the law is then a bare release, and the device clips for it. None for noise on messages.
         scales: with a counter, of a number on the diagonal, stage by stage, for a node of scale 1; changes are divided
             by them. reward_scale: of a number of the corrections; 0 if none are sent.
         schedule: of a trusted server's releases, the items of its counter; None for one after every user.
@@ -365,7 +365,7 @@ class StatisticsQuery(Query):
     """
 
     layout: StatisticsLayout
-    law: GramMechanism | RawGram
+    law: Gram | GramRelease
     rewards: Rewards
     reward_law: ClippedGaussian | ClippedLaplace | None = None
     reward_clip: float = 1.0
@@ -378,7 +378,7 @@ class StatisticsQuery(Query):
 
     def __post_init__(self) -> None:
         layout, law, vector, counter, sent = self.layout, self.law, self.reward_law, self.counter, self.rewards
-        raw = isinstance(law, RawGram)
+        raw = isinstance(law, GramRelease)
         if counter is not None:
             if not (raw and vector is None and self.clipped and sent != "open"):
                 raise LedgerError(f"a server's noise is on clipped statistics without noise of their own, got {self}")
@@ -395,9 +395,9 @@ class StatisticsQuery(Query):
             raise LedgerError(f"only a trusted server releases sums on a schedule, got {self.schedule}; leave it out")
         elif (vector is not None) != (sent == "noisy") or (raw and sent == "noisy"):
             raise LedgerError(f"rewards are noisy where there is noise for them and for the rest; this has {self}")
-        if len(law.release.bounds) != layout.horizon or law.release != layout.release(law.release.clipped):
-            raise LedgerError(f"the mechanism's release must be the layout's, got {law.release} for {layout}")
-        if type(law) not in (RawGram, *GRAMS.values()):
+        if self.release != layout.release(self.clipped):
+            raise LedgerError(f"the mechanism's release must be the layout's, got {self.release} for {layout}")
+        if type(law) not in (GramRelease, *GRAMS.values()):
             raise LedgerError(f"the kernels cannot run a mechanism of type {type(law).__name__}; add its release")
         if vector is not None:
             rows = layout.n_agents * layout.horizon
@@ -409,17 +409,23 @@ class StatisticsQuery(Query):
     @property
     def noisy_sides(self) -> tuple[bool, bool]:
         """Whether there is noise on (the client's side, the server's side)."""
-        return not isinstance(self.law, RawGram), self.counter is not None
+        return isinstance(self.law, Gram), self.counter is not None
 
     @property
     def mechanism(self) -> str:
         """Name of the Gram mechanism, on either side; 'raw' without noise."""
-        return self.law.name if self.counter is None else f"gram_{node_of(self.counter).name}"
+        if self.counter is not None:
+            return f"gram_{node_of(self.counter).name}"
+        return self.law.name if isinstance(self.law, Gram) else "raw"
 
     @property
     def identity(self) -> str:
         """Text that identifies record and noise."""
-        parts = [noise_identity(self.layout, self.law, self.rewards, self.reward_law, self.reward_clip)]
+        law = noise_identity(self.law)
+        if isinstance(self.law, GramRelease):
+            law = f"raw[release={law},scales=()]"
+        rewards = noise_identity(self.rewards, self.reward_law, self.reward_clip)
+        parts = [noise_identity(self.layout), law, rewards]
         if self.counter is not None:
             counter, reward, scales = map(noise_identity, (self.counter, self.reward_scale, self.scales))
             parts.append(f"[counter={counter},reward_scale={reward},scales={scales}]")
@@ -429,20 +435,25 @@ class StatisticsQuery(Query):
     def row(self) -> Sensitivity:
         """Sensitivity of a trusted server's sums, in units of the scales."""
         norm = node_of(cast("Counter", self.counter)).norm
-        row = gram_row(self.law.release, self.scales, norm)
+        row = gram_row(self.release, self.scales, norm)
         if self.rewards != "noisy":
             return row
         return row.beside(correction_row(self.layout, self.reward_clip, self.reward_scale, norm))
 
     @property
+    def release(self) -> GramRelease:
+        """The messages of one user, with or without noise."""
+        return self.law if isinstance(self.law, GramRelease) else self.law.release
+
+    @property
     def clipped(self) -> bool:
         """Whether the device clips features and values."""
-        return self.law.release.clipped
+        return self.release.clipped
 
     @property
     def bounds(self) -> Float64Array:
         """m_h, the clip of features and values, float64[H]; infinite if the device does not clip."""
-        release = self.law.release
+        release = self.release
         return np.array(release.bounds) if release.clipped else np.full(len(release.bounds), np.inf)
 
     @property
@@ -451,15 +462,15 @@ class StatisticsQuery(Query):
 
         It is that of one message, or of the noisiest sum that a trusted server releases.
         """
-        found = self.law.deviations
+        found = self.law.deviations if isinstance(self.law, Gram) else np.zeros(self.layout.horizon)
         if self.counter is not None:
             found = np.array(self.scales) * (math.sqrt(node_of(self.counter).variance) * self.counter.errors()[1])
-        return np.where(np.array(self.law.release.bounds) > 0.0, found, 0.0)
+        return np.where(np.array(self.release.bounds) > 0.0, found, 0.0)
 
     @property
     def longest_run(self) -> int:  # type: ignore[override]
         """Maximum of submissions under one key."""
-        return MOST_DRAWS // max(self.law.release.n_numbers, self.layout.n_corrections) - 1
+        return MOST_DRAWS // max(self.release.n_numbers, self.layout.n_corrections) - 1
 
     @property
     def counted_users(self) -> int | None:
@@ -470,7 +481,7 @@ class StatisticsQuery(Query):
 
     def events(self, entropy: str) -> tuple[Release, ...]:
         """Return the releases of one user's message."""
-        law, cells = self.law, self.law.release.n_numbers
+        law, cells = self.law, self.release.n_numbers
         if self.counter is not None:
             # The counter adds noise to Gram matrices and corrections alike.
             counter, row = self.counter, self.row
@@ -480,7 +491,7 @@ class StatisticsQuery(Query):
             )
             channel = "sums of statistics"
             return (Release(channel, counter.node, row, False, row.cells, entropy, counter, row_line=line),)
-        if isinstance(law, RawGram):
+        if isinstance(law, GramRelease):
             found = [Release("statistics", None, None, True, cells, entropy)]
         else:
             attained = isinstance(law.curve(), Unbounded) or (isinstance(law, GramGaussian) and law.attained)
@@ -519,9 +530,9 @@ class StatisticsQuery(Query):
 
         server_key uint64[5]: of a trusted server's counter; None for the users' side alone.
         """
-        layout, law, release = self.layout, self.law, self.law.release
+        layout, law, release = self.layout, self.law, self.release
         factors, noise = np.ones((layout.horizon, 2)), silent(key)
-        if not isinstance(law, RawGram):
+        if isinstance(law, Gram):
             noise, factors[:, 0] = law.of_scale(1.0).noise(key), law.scales
             factors[:, 1] = factors[:, 0] * law.off_diagonal
         rewards, norm = REWARDS[self.rewards], "none" if self.reward_law is None else self.reward_law.norm

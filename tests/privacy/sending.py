@@ -8,8 +8,7 @@ import numpy as np
 
 from dprl.privacy import CountPrivatizer, UserRecord
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms import GramMechanism
-from dprl.privacy.mechanisms.gram import RawGram
+from dprl.privacy.mechanisms.gram import Gram, GramRelease
 from dprl.privacy.mechanisms.sampling import SILENT
 from dprl.privacy.mechanisms.vectors import VectorMechanism, fill_message
 from dprl.privacy.queries.base import CHARGED
@@ -41,10 +40,10 @@ def randomized(mechanism: VectorMechanism, vector: Float64Array, key: np.ndarray
 
 
 def gram_messages(
-    mechanism: GramMechanism | RawGram, phi: Float64Array, value: float, stage: int, key: np.ndarray, n: int
+    mechanism: Gram | GramRelease, phi: Float64Array, value: float, stage: int, key: np.ndarray, n: int
 ) -> Float64Array:
     """Return a stage's messages of n users with the same input: float64[n, D + 1, D], the right-hand side last."""
-    release = mechanism.release
+    release = mechanism if isinstance(mechanism, GramRelease) else mechanism.release
     layout = StatisticsLayout(len(release.bounds), release.dimension, release.n_messages, release.n_messages, 1)
     channel = StatisticsQuery(layout, mechanism, "public").opened(key, key)
     channel.cursor[CHARGED] = n

@@ -137,7 +137,7 @@ def test_the_same_attacks_do_not_refute_what_is_right() -> None:
     assert not measure(sign, Claim(5.0), NoiseProof(5.0, None, 5.0, 0.0), alpha=1e-4).refutes
     laplace = noisy_cells(Laplace(1.0), (1.0,), (0.0,), "one cell")
     assert not measure(laplace, Claim(1.0), NoiseProof(1.0, None, 1.0, 0.0), alpha=1e-4).refutes
-    noise = BoundedLaplace.calibrated(1.0, 0.01, Sensitivity.of_cells(1))
+    noise = BoundedLaplace(1.0, math.log1p(math.expm1(1.0) / 0.02))
     proved = NoiseProof(1.0, None, 1.0, 0.01)
     bounded = noisy_cells(noise, (1.0,), (0.0,), "one cell")
     assert not measure(bounded, Claim(1.0, 0.01), proved, alpha=1e-4).refutes

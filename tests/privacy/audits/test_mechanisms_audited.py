@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple, cast
 
 import pytest
@@ -13,9 +14,10 @@ from dprl.privacy.audits.findings import Claim, proof_of
 from dprl.privacy.audits.message_probes import clipped_gradients, noisy_cells, privunit_gradients, sign_gradients
 from dprl.privacy.audits.privatizer_probes import local_reports, statistics_messages
 from dprl.privacy.base import Sensitivity
-from dprl.privacy.mechanisms import ADDITIVE, ENCODINGS, GRAMS, MECHANISMS, VECTORS, GramMechanism
+from dprl.privacy.mechanisms import ADDITIVE, ENCODINGS, GRAMS, MECHANISMS, VECTORS
 from dprl.privacy.mechanisms.bounded import BoundedLaplace, Uniform
 from dprl.privacy.mechanisms.gram import (
+    Gram,
     GramBoundedLaplace,
     GramGaussian,
     GramLaplace,
@@ -32,6 +34,8 @@ from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQ
 from dprl.privacy.randomness.streams import Streams
 
 RUNS, ALPHA, DELTA = 100_000, 1e-3, 1e-5
+TRUNCATED = math.log1p(math.expm1(1.0) / (2.0 * DELTA))
+"""B / b of bounded Laplace noise that is (1, DELTA)-DP."""
 NEARLY_REACHED = {
     "laplace": 0.95,
     "discrete_laplace": 0.95,
@@ -56,10 +60,13 @@ class Attacked(NamedTuple):
     probe: Probe
 
 
+BOUNDED = {"uniform": Uniform(1.0 / (2.0 * DELTA)), "bounded_laplace": BoundedLaplace(1.0, TRUNCATED)}
+
+
 def additive(name: str) -> Attacked:
     law, one_number = ADDITIVE[name], Sensitivity.of_cells(1)
     claim = Claim(0.0 if law is Uniform else 1.0, 0.0 if law.pure else DELTA)
-    noise = law.calibrated(1.0, claim.delta, one_number)
+    noise = BOUNDED[name] if name in BOUNDED else law.calibrated(1.0, claim.delta, one_number)
     return Attacked(claim, noise.curve(one_number), noisy_cells(noise, (1.0,), (0.0,), "one number, 0 or 1"))
 
 
@@ -81,12 +88,12 @@ def vector(name: str) -> Attacked:
 
 def gram(name: str) -> Attacked:
     """The only Gram matrix that a user sends in two steps; bounded noise has no calibration for it."""
-    release, mechanism = ONE_GRAM.release(clipped=True), cast(GramMechanism, None)
+    release = ONE_GRAM.release(clipped=True)
     if name == GramUniform.name:
-        mechanism = GramUniform(release, (l1_upper(ONE_GRAM.dimension) / (2.0 * DELTA), 0.0))
+        mechanism: Gram = GramUniform(release, (l1_upper(ONE_GRAM.dimension) / (2.0 * DELTA), 0.0))
     elif name == GramBoundedLaplace.name:
-        noise = BoundedLaplace.calibrated(1.0, DELTA, gram_sensitivity(ONE_GRAM.dimension, 1.0))
-        mechanism = GramBoundedLaplace(release, (noise.scale, 0.0), (noise.bound, 0.0))
+        scale = gram_sensitivity(ONE_GRAM.dimension, 1.0).l1
+        mechanism = GramBoundedLaplace(release, (scale, 0.0), (scale * TRUNCATED, 0.0))
     elif name == GramLaplace.name:
         mechanism = GramLaplace.calibrated(1.0, 0.0, release)
     else:

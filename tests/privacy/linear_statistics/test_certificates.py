@@ -201,17 +201,13 @@ def test_the_scales_are_the_formulas() -> None:
     laplace = built(rewards="public", stage_scales=False)
     assert laplace.query.deviations == pytest.approx([393.16 * math.sqrt(2)] * 4 + [0.0], rel=2e-4)
     assert laplace.query.noise_ratio == pytest.approx(393.16 / printed_laplace_scale(5, 4, 1.0), rel=2e-4)
-    as_printed = built(calibration="printed", noise_scale=0.25)
-    assert (as_printed.query.noise_ratio, as_printed.query.law.name, as_printed.query.clipped) == (
-        0.25,
-        "gram_laplace",
-        False,
-    )
-    assert as_printed.query.deviations == pytest.approx([250.0 * math.sqrt(2)] * 4 + [0.0])
+    query = built(calibration="printed", noise_scale=0.25).query
+    assert (query.noise_ratio, query.mechanism, query.clipped) == (0.25, "gram_laplace", False)
+    assert query.deviations == pytest.approx([250.0 * math.sqrt(2)] * 4 + [0.0])
     one_message = built(StatisticsLayout(5, 4, 1, 2, 3), rewards="public", stage_scales=False)
     assert one_message.query.deviations == pytest.approx(laplace.query.deviations / 2)
     without = StatisticsPrivacy("none").build(SMALL, 7, Streams(0, "x"))
-    assert (without.query.noise_ratio, without.query.law.name, without.query.rewards) == (0.0, "raw", "open")
+    assert (without.query.noise_ratio, without.query.mechanism, without.query.rewards) == (0.0, "raw", "open")
     assert not without.query.deviations.any()
 
 

@@ -11,6 +11,7 @@ import pytest
 from dprl.privacy.base import Sensitivity
 from dprl.privacy.counters import BinaryTree, BufferedToeplitz, ExactCounter, GridToeplitz, KaryTree
 from dprl.privacy.mechanisms import ADDITIVE, GRAMS
+from dprl.privacy.mechanisms.bounded import BoundedLaplace, Uniform
 from dprl.privacy.mechanisms.gram import GramBoundedLaplace, GramGaussian, GramLaplace, GramRelease, GramUniform
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.privunit import PrivUnit
@@ -34,10 +35,13 @@ def evaluated(line: str) -> tuple[str, float]:
     return found["name"], value
 
 
+BOUNDED = {"uniform": Uniform(500.0), "bounded_laplace": BoundedLaplace(40.0, 300.0)}
+
+
 @pytest.mark.parametrize("name", ADDITIVE)
 @pytest.mark.parametrize("sensitivity", [ROW, ROW.repeated(4), ROW.joined(3), Sensitivity(30.0, 7.0, 4.0, 20)])
 def test_of_additive_noise(name: str, sensitivity: Sensitivity) -> None:
-    law = ADDITIVE[name].calibrated(0.5, 1e-3, sensitivity)
+    law = BOUNDED[name] if name in BOUNDED else ADDITIVE[name].calibrated(0.5, 1e-3, sensitivity)
     line = law.explain(sensitivity)
     assert evaluated(line)[1] == pytest.approx(law.scale, rel=1e-4)
     norm = sensitivity.l2 if law.norm == "l2" else sensitivity.l1

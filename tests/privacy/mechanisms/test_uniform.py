@@ -75,14 +75,14 @@ def test_a_shift_beyond_the_support_leaves_nothing() -> None:
 
 
 @pytest.mark.parametrize("cells", [1, 5])
-def test_calibration_meets_the_request_and_not_with_much_to_spare(cells: int) -> None:
+def test_a_bound_of_l1_over_two_delta_suffices_without_much_to_spare(cells: int) -> None:
     sensitivity = Sensitivity.of_cells(cells, 2.0)
     for delta in (1e-5, 0.3):
-        noise = Uniform.calibrated(1.0, delta, sensitivity)
+        noise = Uniform(sensitivity.l1 / (2.0 * delta))
         assert noise.curve(sensitivity).delta(1.0) <= delta * (1 + 1e-12)
         assert Uniform(noise.bound / (1 + delta)).curve(sensitivity).delta(1.0) >= delta * (1 - 1e-12)
-    with pytest.raises(ValueError, match="delta must be above 0 for uniform noise, got 0"):
-        Uniform.calibrated(1.0, 0.0, sensitivity)
+    with pytest.raises(ValueError, match="law must be one that can be calibrated, got uniform"):
+        Uniform.calibrated(1.0, 0.1, sensitivity)
 
 
 def test_printed_bound_misses_its_delta_by_orders_of_magnitude() -> None:
