@@ -118,7 +118,7 @@ def verify(stated: Mapping[str, Any]) -> Verification:
         expected = json.loads(json.dumps(found.to_dict()))
         differences = (*_differences(stated, expected), *_refuted_by_audit(stated, found))
         if stated["checksum"] != checksum(stated):
-            differences += (Difference("checksum", stated["checksum"], None),)
+            differences = (Difference("checksum", stated["checksum"], None), *differences)
     except _REFUSED as error:
         return Verification((Difference(_FACTS, None, " ".join(str(error).split())),), None)
     except _DAMAGE as error:

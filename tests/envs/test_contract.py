@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from dprl.envs import (
-    CONTROLS,
     ENVIRONMENTS,
     GAMES,
     LOGS,
@@ -145,7 +144,7 @@ def test_arrays_are_a_valid_mdp_or_game(name: str) -> None:
     np.testing.assert_allclose(np.diff(mdp.cdf, axis=-1, prepend=0.0), mdp.transitions, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in CONTROLS])
+@pytest.mark.parametrize("name", TABLES)
 def test_equal_specs_build_equal_bits(name: str) -> None:
     one, two = arrays(built(name)), arrays(spec(name).build())
     assert one
