@@ -228,15 +228,18 @@ class Gram(ABC):
     def _clipped_curve(self) -> PrivacyCurve:
         """Return the curve for clipped features and values."""
 
-    @abstractmethod
     def explain(self) -> str:
         """Return the one line that explains the scales: their formula with the numbers, and the reason."""
+        distance = "sqrt(4.5) m_h^2 in L2" if self.of_scale(1.0).norm == "l2" else "c m_h^2 in L1"
+        changes = f"two users' messages of stage h differ by at most {distance}"
+        return f"{self._formula()}: {changes}, and each of n agents gets one"
 
-    def _explained(self, formula: str, distance: str) -> str:
-        return f"{formula}: two users' messages of stage h differ by at most {distance}, and each of n agents gets one"
+    @abstractmethod
+    def _formula(self) -> str:
+        """Return the formula of the loss with its numbers; for `super`, that of Laplace laws."""
+        return f"epsilon_0 = n c S = {self._l1_numbers()} = {self.l1_loss:.6g}, S = sum_h m_h^2 / b_h"
 
-    def _l1_formula(self) -> str:
-        """Return the formula of `l1_loss` with its numbers, up to the last one."""
+    def _l1_numbers(self) -> str:
         n, c = self.release.n_messages, l1_upper(self.release.dimension)
         return f"{n} * {c:.6g} * {self.l1_loss / (n * c):.6g}"
 
@@ -332,16 +335,9 @@ class GramGaussian(Gram):
         """Scale of an off-diagonal entry, in units of the stage's."""
         return math.sqrt(0.5) if self.isotropic else 1.0
 
-    @property
-    def attained(self) -> bool:
-        """Whether features of some two users attain the curve."""
-        return self.release.dimension >= 4
-
-    def explain(self) -> str:
-        """Return the line that explains the scales."""
+    def _formula(self) -> str:
         n, square = self.release.n_messages, self.l2_squared / JOINT_L2_SQUARED
-        formula = f"mu = sqrt(4.5 n S) = sqrt(4.5 * {n} * {square:.6g}) = {self.mu:.6g}, S = sum_h (m_h^2 / sigma_h)^2"
-        return self._explained(formula, "sqrt(4.5) m_h^2 in L2")
+        return f"mu = sqrt(4.5 n S) = sqrt(4.5 * {n} * {square:.6g}) = {self.mu:.6g}, S = sum_h (m_h^2 / sigma_h)^2"
 
     def _clipped_curve(self) -> PrivacyCurve:
         return GaussianDP(self.mu)
@@ -379,10 +375,8 @@ class GramLaplace(Gram):
         """The zCDP bound of the same noise."""
         return self.release.n_messages * self.l2_squared / 2.0
 
-    def explain(self) -> str:
-        """Return the line that explains the scales."""
-        formula = f"epsilon_0 = n c S = {self._l1_formula()} = {self.l1_loss:.6g}, S = sum_h m_h^2 / b_h"
-        return self._explained(formula, "c m_h^2 in L1")
+    def _formula(self) -> str:
+        return super()._formula()
 
     def _clipped_curve(self) -> PrivacyCurve:
         return ChosenCurve((RandomizedResponses(1, self.l1_loss), ZCDP(self.rho)))
@@ -402,10 +396,8 @@ class GramUniform(Gram):
     name: ClassVar[str] = "gram_uniform"
     law: ClassVar[Callable[[float], Mechanism]] = Uniform
 
-    def explain(self) -> str:
-        """Return the line that explains the scales."""
-        formula = f"delta <= n c S / 2 = {self._l1_formula()} / 2 = {self.l1_loss / 2.0:.6g}, S = sum_h m_h^2 / a_h"
-        return self._explained(formula, "c m_h^2 in L1")
+    def _formula(self) -> str:
+        return f"delta <= n c S / 2 = {self._l1_numbers()} / 2 = {self.l1_loss / 2.0:.6g}, S = sum_h m_h^2 / a_h"
 
     def _clipped_curve(self) -> PrivacyCurve:
         return bounded_support_curve(self.mass_outside, 0.0)
@@ -442,11 +434,9 @@ class GramBoundedLaplace(Gram):
         """B_h / b_h of all stages with noise."""
         return [limit / scale for limit, scale in zip(self.limits, self.scales, strict=True) if scale > 0]
 
-    def explain(self) -> str:
-        """Return the line that explains the scales."""
-        formula = f"epsilon_0 = n c S = {self._l1_formula()} = {self.l1_loss:.6g}, S = sum_h m_h^2 / b_h"
+    def _formula(self) -> str:
         outside = f"outside of B_h = {min(self._ratios):.6g} b_h, delta = {self.mass_outside:.6g}"
-        return self._explained(f"{formula}; {outside}", "c m_h^2 in L1")
+        return f"{super()._formula()}; {outside}"
 
     def _clipped_curve(self) -> PrivacyCurve:
         return bounded_support_curve(self.mass_outside, self.l1_loss)

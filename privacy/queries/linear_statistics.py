@@ -494,7 +494,9 @@ class StatisticsQuery(Query):
         if isinstance(law, GramRelease):
             found = [Release("statistics", None, None, True, cells, entropy)]
         else:
-            attained = isinstance(law.curve(), Unbounded) or (isinstance(law, GramGaussian) and law.attained)
+            # [TH23]'s features attain the Gaussian curve in four dimensions or more.
+            gaussian = isinstance(law, GramGaussian) and law.release.dimension >= 4
+            attained = isinstance(law.curve(), Unbounded) or gaussian
             found = [Release("statistics", law, None, attained, cells, entropy)]
         if self.rewards != "public":
             # D6: open corrections have no noise.
