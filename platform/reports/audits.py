@@ -68,7 +68,7 @@ class ClaimsPage:
     def distinct(self) -> tuple[Finding, ...]:
         """The published claims, each once, without other readings, repeats, and rows without a published claim."""
         once = (one for one in self.claims if one.name not in self.other_readings and one.name not in self.repeats)
-        return tuple(one for one in once if math.isfinite(one.claim.epsilon) and one.source.startswith("["))
+        return tuple(one for one in once if math.isfinite(one.claim.epsilon) and one.claim.source.startswith("["))
 
     @property
     def inconsistent(self) -> bool:
@@ -210,10 +210,10 @@ def _table(head: tuple[str, ...], findings: Sequence[Finding]) -> str:
 
 
 def _row(finding: Finding) -> tuple[str, ...]:
-    proof, measured = finding.proof, finding.measurement
+    source, proof, measured = finding.claim.source, finding.proof, finding.measurement
     return (
         finding.name,
-        finding.source.split(" ")[0].strip("[]") if finding.source.startswith("[") else "",
+        source.split(" ")[0].strip("[]") if source.startswith("[") else "",
         finding.subject,
         _pair(finding.claim),
         _range(proof.attained_epsilon, proof.pure_epsilon),
@@ -316,7 +316,7 @@ def _distinct(page: ClaimsPage) -> str:
     groups = (
         ("other readings", [name for name in names if name in page.other_readings]),
         ("repeats", [name for name in names if name in page.repeats]),
-        ("of no paper", [one.name for one in page.claims if not one.source.startswith("[")]),
+        ("of no paper", [one.name for one in page.claims if not one.claim.source.startswith("[")]),
     )
     apart = "; ".join(f"{kind}: {', '.join(rows)}" for kind, rows in groups if rows)
     return f"Distinct claims of the papers: {len(page.distinct)}{f' ({apart})' if apart else ''}."

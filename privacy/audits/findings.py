@@ -133,11 +133,6 @@ class Finding:
         return replace(self, measurement=self.attack(runs=self.runs, seed=seed, alpha=alpha))
 
     @property
-    def source(self) -> str:
-        """Source of the claim."""
-        return self.claim.source
-
-    @property
     def white_box(self) -> Verdict:
         """Verdict of the noise itself on the claim, by the rule of certificates."""
         claim, proof = self.claim, self.proof
