@@ -167,7 +167,7 @@ class PrivateUCBPOConfig(CZ22Config):
         """Return L_c/sqrt(D) + 3 E_1/D + H (L_p/sqrt(D) + (S E_2 + 2 E_1)/D), as its coefficients, and eta.
 
         E_1 bounds the errors of visit and reward (or cost) counts, E_2 those of transition counts;
-        eta = sqrt(2 ln A/(H^2 K)). With known transitions, S in S E_2 and in L_p is the number of possible next states.
+        eta = sqrt(2 ln A/(H^2 K)).
 
         Paper: [CZ22] Lemma 1 and Theorem 1.
         """
@@ -175,16 +175,13 @@ class PrivateUCBPOConfig(CZ22Config):
         e1, e2 = self.precision_bounds(privatizer)
         cells = n_states * n_actions * horizon * episodes
         l_c = math.sqrt(2.0 * math.log(4.0 * cells / self.beta))
-        successors = self.successors(env)
-        n_next = successors.shape[1] or n_states
-        l_p = math.sqrt(4.0 * n_next * math.log(6.0 * cells / self.beta))
+        l_p = math.sqrt(4.0 * n_states * math.log(6.0 * cells / self.beta))
         return _Bonus(
             CZ22Bonus(
                 e1=e1,
                 per_root=self.bonus_scale * (l_c + horizon * l_p),
-                per_count=self.bonus_scale * (3.0 * e1 + horizon * (n_next * e2 + 2.0 * e1)),
+                per_count=self.bonus_scale * (3.0 * e1 + horizon * (n_states * e2 + 2.0 * e1)),
                 costs=float(self.counts_losses),
-                successors=successors,
             ),
             eta=math.sqrt(2.0 * math.log(n_actions) / (horizon**2 * episodes)),
         )

@@ -29,7 +29,6 @@ import numpy as np
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.tabular import Released, TabularMDPConfig, learning_loop
 from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily
-from dprl.algorithms.tabular.simulator import ALL_STATES, possible_successors
 from dprl.compiled import no_alloc_kernel
 from dprl.envs import FiniteMDP
 from dprl.privacy import CountPrivatizer
@@ -41,15 +40,13 @@ class CZ22Bonus(NamedTuple):
     """Numbers of eq. (1), with bonus_scale and precision_scale multiplied in.
 
     e1: E_1, added to every visit count. per_root: factor of 1/sqrt(D). per_count: factor of 1/D. costs: 1 if users
-    count costs, 0 if they count rewards. successors int64[L, R, S*A]: the possible next states, the only ones that are
-    counted, see `possible_successors`; L = 0 if they are unknown.
+    count costs, 0 if they count rewards.
     """
 
     e1: float
     per_root: float
     per_count: float
     costs: float = 0.0
-    successors: Int64Array = ALL_STATES
 
 
 def plain_q(step: Float64Array, values: Float64Array, cap: float, bonus: CZ22Bonus) -> Float64Array:
@@ -91,7 +88,7 @@ def plain_plan(counts: Released, bonus: CZ22Bonus, shape: tuple[int, int, int]) 
 def optimistic_q(steps: Float64Array, h: int, values: Float64Array, bonus: CZ22Bonus, q: Float64Array) -> None:
     """Fill q float64[S*A] for step h, counted from 0, as `plain_q` does.
 
-    steps float64[H, S+2, S*A], or float64[H, R+2, S*A] if only R possible next states are counted.
+    steps float64[H, S+2, S*A].
 
     Paper: [CZ22] eq. (1).
     """
@@ -102,18 +99,10 @@ def optimistic_q(steps: Float64Array, h: int, values: Float64Array, bonus: CZ22B
     visits, third = step[width], step[width + 1]
     for j in range(q.shape[0]):
         q[j] = sign * third[j]
-    if bonus.successors.shape[0] > 0:
-        after = bonus.successors[min(h, bonus.successors.shape[0] - 1)]
-        for r in range(width):
-            row, states = step[r], after[r]
-            for j in range(q.shape[0]):
-                if states[j] >= 0:  # counts of no next state are pure noise
-                    q[j] += row[j] * (values[states[j]] - reach)
-    else:
-        for next_state in range(width):
-            row, v = step[next_state], values[next_state] - reach
-            for j in range(q.shape[0]):
-                q[j] += row[j] * v
+    for next_state in range(width):
+        row, v = step[next_state], values[next_state] - reach
+        for j in range(q.shape[0]):
+            q[j] += row[j] * v
     for j in range(q.shape[0]):
         over_d = 1.0 / max(1.0, visits[j] + bonus.e1)
         bound = start + ((q[j] + bonus.per_count) * over_d + bonus.per_root * math.sqrt(over_d))
@@ -152,26 +141,14 @@ class CZ22Config(TabularMDPConfig):
     Args:
         counts: 'rewards' (default) or 'costs' 1 - r, the form printed in the paper. The noise is the same; without
             noise the two differ only at pairs without visits and with a bonus below the cap.
-        known_transitions: the possible transitions are public, their probabilities are not. Only these are counted,
-            and large environments with few next states need no full table. No theorem of the paper covers that.
     """
 
     counts: Counts = "rewards"
-    known_transitions: bool = False
 
     @property
     def counts_losses(self) -> bool:
         """Whether users count costs."""
         return self.counts == "costs"
-
-    @property
-    def covered_by(self) -> str | None:
-        """The paper's theorem, unless only possible transitions are counted."""
-        return None if self.known_transitions else super().covered_by
-
-    def successors(self, env: FiniteMDP) -> Int64Array:
-        """Return the next states that are counted: the possible ones if they are known."""
-        return possible_successors(env, env.horizon) if self.known_transitions else ALL_STATES
 
     def precision_bounds(self, privatizer: CountPrivatizer) -> tuple[float, float]:
         """Return the error bounds E_1 of visit and reward (or cost) counts, and E_2 of transition counts.
@@ -196,8 +173,6 @@ class PrivateUCBVIConfig(CZ22Config):
     def bonus(self, env: FiniteMDP, privatizer: CountPrivatizer, episodes: int) -> CZ22Bonus:
         """Return the bonus L_c/sqrt(D) + 3 E_1/D + H L_c/sqrt(D) + H (S E_2 + 2 E_1)/D, as its coefficients.
 
-        With known transitions, S in S E_2 is the number of possible next states.
-
         E_1 bounds the errors of visit and reward (or cost) counts, E_2 those of transition counts.
 
         Paper: [CZ22] Lemma 2, with L_c of Lemma 1.
@@ -206,12 +181,9 @@ class PrivateUCBVIConfig(CZ22Config):
         e1, e2 = self.precision_bounds(privatizer)
         steps = horizon * episodes
         l_c = math.sqrt(2.0 * math.log(4.0 * n_states * n_actions * steps / self.beta))
-        successors = self.successors(env)
-        n_next = successors.shape[1] or n_states
         return CZ22Bonus(
             e1=e1,
             per_root=self.bonus_scale * (1 + horizon) * l_c,
-            per_count=self.bonus_scale * (3.0 * e1 + horizon * (n_next * e2 + 2.0 * e1)),
+            per_count=self.bonus_scale * (3.0 * e1 + horizon * (n_states * e2 + 2.0 * e1)),
             costs=float(self.counts_losses),
-            successors=successors,
         )

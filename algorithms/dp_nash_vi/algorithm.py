@@ -41,12 +41,9 @@ from dprl.algorithms.numerics import plain_nearest
 from dprl.algorithms.tabular import Released, TabularConfig, learning_loop
 from dprl.algorithms.tabular.loop import draw_visits
 from dprl.algorithms.tabular.simulator import (
-    ALL_STATES,
     EpisodeBuffer,
     episode_buffer,
-    narrowed,
     visit_families,
-    write_ranks,
     write_visits,
 )
 from dprl.compiled import no_alloc_kernel, shows_numbers
@@ -78,12 +75,12 @@ class _NashBonus(NamedTuple):
 
 
 class _Estimates(NamedTuple):
-    """_Estimates from the counts of one step, and scratch to find them; X = S*A*B cells (s, a, b).
+    """Expectations under P~ of one step, and scratch to find them; X = S*A*B cells (s, a, b).
 
-    counts: the solution x of eq. (8), float64[S', X], or float64[R, X] for the R possible next states only. sums: their
-    sums over s', float64[X]. upper, lower, variance, visits float64[X]: P~ V_up, P~ V_lo, Var_P~((V_up + V_lo)/2), and
-    N~. Scratch, float64[X] each: top, the largest noisy count of a cell to be shifted, else 0; level, its value after
-    the shift; mass and size, sum (less top each) and number of the counts that stay positive.
+    counts: the solution x of eq. (8), float64[S', X]. sums: their sums over s', float64[X]. upper, lower, variance,
+    visits float64[X]: P~ V_up, P~ V_lo, Var_P~((V_up + V_lo)/2), and N~. Scratch, float64[X] each: top, the largest
+    noisy count of a cell to be shifted, else 0; level, its value after the shift; mass and size, sum (less top each)
+    and number of the counts that stay positive.
     """
 
     counts: Float64Array
@@ -105,30 +102,24 @@ class _Estimates(NamedTuple):
 class _NashPlanner(NamedTuple):
     """Inputs of planning besides private counts: the bonus, the known parts of the game, and scratch.
 
-    rewards float64[H, S*A*B]; start float64[S]: the distribution of the first state; successors int64[L, R, S*A*B]: the
-    possible next states, the only ones that are counted, -1 after the last, L = 0 if they are not known. Scratch:
-    found; kept float64[R+1, S*A*B]: counts of possible next states; equilibrium.
+    rewards float64[H, S*A*B]; start float64[S]: the distribution of the first state. Scratch: found; equilibrium.
     """
 
     bonus: _NashBonus
     rewards: Float64Array
     start: Float64Array
-    successors: Int64Array
     found: _Estimates
-    kept: Float64Array
     equilibrium: EquilibriumScratch
 
     @classmethod
-    def of(cls, game: MarkovGame, bonus: _NashBonus, successors: Int64Array = ALL_STATES) -> _NashPlanner:
+    def of(cls, game: MarkovGame, bonus: _NashBonus) -> _NashPlanner:
         horizon, n_states, n_max, n_min = game.rewards.shape
-        cells, width = n_states * n_max * n_min, successors.shape[1] or n_states
+        cells = n_states * n_max * n_min
         return cls(
             bonus,
             game.rewards.reshape(horizon, cells),
             game.start,
-            successors,
-            _Estimates.zeros(width, cells),
-            np.zeros((width + 1, cells)),
+            _Estimates.zeros(n_states, cells),
             equilibrium_scratch(n_max, n_min),
         )
 
@@ -220,23 +211,15 @@ def plan(counts: Released, planner: _NashPlanner, tables: _NashTables) -> tuple[
     """
     up, lo = tables.optimistic, tables.pessimistic
     horizon, n_states, n_max, n_min = tables.policy.shape
-    cells, e, found, kept = n_states * n_max * n_min, planner.bonus.e, planner.found, planner.kept
-    steps = counts.values.reshape((horizon, kept.shape[0], cells))
+    cells, e, found = n_states * n_max * n_min, planner.bonus.e, planner.found
+    steps = counts.values.reshape((horizon, n_states + 1, cells))
     q_up, q_lo = tables.q_up.reshape(cells), tables.q_lo.reshape(cells)
-    saturated, infeasible, layers = 0, 0, planner.successors.shape[0]
+    saturated, infeasible = 0, 0
     up[:] = 0.0  # line 4
     lo[:] = 0.0
     for h in range(horizon - 1, -1, -1):  # line 5
-        if layers > 0:  # line 7, with the possible next states alone
-            after = planner.successors[min(h, layers - 1)]
-            for r in range(kept.shape[0]):  # -inf gives x = 0 for ranks without a next state
-                for j in range(cells):
-                    kept[r, j] = steps[h, r, j] if r == after.shape[0] or after[r, j] >= 0 else -np.inf
-            infeasible += postprocess(kept, 0.25 * e, found)
-            possible_expectations(found, e, after, up, lo)
-        else:
-            infeasible += postprocess(steps[h], 0.25 * e, found)
-            private_expectations(found, e, up, lo)  # line 7
+        infeasible += postprocess(steps[h], 0.25 * e, found)  # line 7
+        private_expectations(found, e, up, lo)
         saturated += _bound_payoffs(found, planner.rewards[h], float(horizon - h), planner.bonus, q_up, q_lo)
         for s in range(n_states):  # line 13
             policy, high, low = tables.policy[h, s], tables.q_up[s], tables.q_lo[s]
@@ -403,12 +386,6 @@ def private_expectations(found: _Estimates, precision: float, upper: Float64Arra
             found.upper[j] += n * up
             found.lower[j] += n * lo
             found.variance[j] += n * square
-    _normalise(found, precision, middle)
-
-
-@no_alloc_kernel
-def _normalise(found: _Estimates, precision: float, middle: float) -> None:
-    """Divide the sums of expectations by N~ = sums + E/2; `middle` is that of `private_expectations`."""
     for j in range(found.sums.shape[0]):
         visits = found.sums[j] + 0.5 * precision
         over_n = 1.0 / max(visits, _SMALLEST)
@@ -418,34 +395,6 @@ def _normalise(found: _Estimates, precision: float, middle: float) -> None:
         found.upper[j] = up
         found.lower[j] = lo
         found.variance[j] = max(0.0, found.variance[j] * over_n - mean * mean)
-
-
-@no_alloc_kernel
-def possible_expectations(
-    found: _Estimates, precision: float, after: Int64Array, upper: Float64Array, lower: Float64Array
-) -> None:
-    """Fill in expectations as `private_expectations` does, with E/(2n) for the n possible next states alone.
-
-    after int64[R, X]: these, -1 after the last.
-    """
-    middle, number = _middle(upper, lower), found.size
-    number[:] = 0.0
-    found.upper[:] = 0.0
-    found.lower[:] = 0.0
-    found.variance[:] = 0.0
-    for r in range(after.shape[0]):
-        for j in range(after.shape[1]):
-            number[j] += 1.0 if after[r, j] >= 0 else 0.0
-    for r in range(after.shape[0]):
-        row, states = found.counts[r], after[r]
-        for j in range(after.shape[1]):
-            n = row[j] + precision / (2.0 * number[j]) if states[j] >= 0 else 0.0
-            up, lo = upper[states[j]], lower[states[j]]  # index -1, without a next state, reads the last one
-            deviation = 0.5 * (up + lo) - middle
-            found.upper[j] += n * up
-            found.lower[j] += n * lo
-            found.variance[j] += n * (deviation * deviation)
-    _normalise(found, precision, middle)
 
 
 @no_alloc_kernel
@@ -494,7 +443,7 @@ _DIGITS = 1e-6
 
 @dataclass(frozen=True)
 class _Sizes:
-    """Sizes in the condition: S counted next states, H steps, K episodes, the bound E on all noise, and iota."""
+    """Sizes in the condition: S states, H steps, K episodes, the bound E on all noise, and iota."""
 
     n_states: int
     horizon: int
@@ -551,8 +500,7 @@ class _GameSimulator(NamedTuple):
     """The game and its users for compiled loops; a user is one episode of both players.
 
     transitions, cdf float64[L, S, A*B, S'], start, start_cdf: of the game's joint MDP; model: its arrays indexed by
-    (s, a, b); successors: next states that users count, see `narrowed`, L = 0 for all; episodes: K; key uint64[5]: of
-    the stream of transitions; gap: scratch; device: a user's episode buffer.
+    (s, a, b); episodes: K; key uint64[5]: of the stream of transitions; gap: scratch; device: a user's episode buffer.
     """
 
     transitions: Float64Array
@@ -560,7 +508,6 @@ class _GameSimulator(NamedTuple):
     start: Float64Array
     start_cdf: Float64Array
     model: GapTables
-    successors: Int64Array
     episodes: int
     key: np.ndarray
     gap: GapScratch
@@ -593,8 +540,6 @@ def play(simulator: _GameSimulator, policy: Float64Array, user: int) -> None:
     fill_uniform(own.uniforms, simulator.key, np.uint64(user) * np.uint64(own.uniforms.shape[0]))
     roll_out_stochastic(simulator.cdf, simulator.start_cdf, joint, own.uniforms, own.states, own.actions)
     write_visits(own.states, own.actions, (n_states, n_max * n_min), own.cells, own.amounts)
-    if simulator.successors.shape[0] > 0:
-        write_ranks(own.states, simulator.successors, own.cells)
 
 
 @no_alloc_kernel
@@ -621,7 +566,7 @@ def add_block(
 
     def draw(sizes: Int64Array | None) -> Int64Array:
         law = simulator.transitions, simulator.start, joint
-        return draw_visits(*law, users if sizes is None else sizes, generator, simulator.successors)
+        return draw_visits(*law, users if sizes is None else sizes, generator)
 
     privatizer.add_block(first, users, draw)
 
@@ -638,14 +583,11 @@ class _OptimisticNashConfig(TabularConfig[E]):
             'proved': both are the least number for which Theorem 1 of docs/dp_nash_vi.md proves the bounds with the
             noise of the run.
         c1, c2: at least 0; left out with 'proved'.
-        known_transitions: the possible transitions are public, their probabilities are not; no others are counted, so
-            large games with few next states need no table of all pairs. No theorem covers it.
     """
 
     constants: Constants = "given"
     c1: float = 1.0
     c2: float = 1.0
-    known_transitions: bool = False
     theorem: ClassVar[str | None] = "docs/dp_nash_vi.md, Theorem 1 (gap)"
     metrics: ClassVar[tuple[Metric, ...]] = (REGRET, SATURATED, GAP, SMALLEST_GAP, EXPLOITABILITY, INFEASIBLE)
     plan = staticmethod(plan)
@@ -653,8 +595,6 @@ class _OptimisticNashConfig(TabularConfig[E]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.known_transitions and self.constants == "proved":
-            raise ValueError("constants must be given with known_transitions: true, got 'proved'; no theorem covers it")
         for key, value in (("c1", self.c1), ("c2", self.c2)):
             check_number(key, value, 0.0)
             if self.constants == "proved" and value != 1.0:
@@ -666,7 +606,6 @@ class _OptimisticNashConfig(TabularConfig[E]):
         scale = self.bonus_scale
         given = scale * self.c1 >= 1.0 and scale * self.c2 >= ALWAYS_ENOUGH
         proved = scale >= 1.0 if self.constants == "proved" else given
-        proved &= not self.known_transitions
         return self.theorem if proved and self.precision_scale >= 1.0 else None
 
     @abstractmethod
@@ -674,12 +613,7 @@ class _OptimisticNashConfig(TabularConfig[E]):
         """Return the environment as a game."""
 
     def families(self, env: E) -> CountFamilies:
-        game = self.game(env)
-        found, successors = count_families(game), self._successors(game)
-        return narrowed(found, successors) if self.known_transitions else found
-
-    def _successors(self, game: MarkovGame) -> Int64Array:
-        return game.joint.successors() if self.known_transitions else ALL_STATES
+        return count_families(self.game(env))
 
     def simulator(self, env: E, episodes: int, streams: Streams) -> _GameSimulator:
         game = self.game(env)
@@ -689,7 +623,6 @@ class _OptimisticNashConfig(TabularConfig[E]):
             start=game.start,
             start_cdf=game.joint.start_cdf,
             model=game.gap_tables,
-            successors=self._successors(game),
             episodes=episodes,
             key=streams.key("env"),
             gap=gap_scratch(game.n_states, game.n_max_actions, game.n_min_actions),
@@ -705,7 +638,7 @@ class _OptimisticNashConfig(TabularConfig[E]):
         Paper: [QW24] Algorithm 1, lines 2, 8 and 9.
         """
         game = self.game(env)
-        sizes, successors = self._sizes(game, privatizer, episodes), self._successors(game)
+        sizes = self._sizes(game, privatizer, episodes)
         c1, c2 = self._constants(sizes)
         bonus = _NashBonus(
             e=sizes.e,
@@ -713,14 +646,13 @@ class _OptimisticNashConfig(TabularConfig[E]):
             per_deviation=c2 * math.sqrt(sizes.iota),
             per_count=c2 * sizes.horizon * sizes.n_states * sizes.iota * (sizes.e + sizes.horizon),
         )
-        return _NashPlanner.of(game, bonus, successors)
+        return _NashPlanner.of(game, bonus)
 
     def _sizes(self, game: MarkovGame, privatizer: CountPrivatizer, episodes: int) -> _Sizes:
         bounds = privatizer.precision(self.beta / 3)
         iota = math.log(30.0 * game.rewards.size * episodes / self.beta)
         e = 4.0 * self.precision_scale * max(bounds["visits"], bounds["transitions"])
-        n_next = privatizer.query.families.families[0].width // game.rewards[0].size
-        return _Sizes(n_next, game.horizon, episodes, e, iota)
+        return _Sizes(game.n_states, game.horizon, episodes, e, iota)
 
     def _constants(self, sizes: _Sizes) -> tuple[float, float]:
         c1, c2 = self.c1, self.c2
@@ -731,8 +663,7 @@ class _OptimisticNashConfig(TabularConfig[E]):
     def covered(self, env: E, privatizer: CountPrivatizer, episodes: int) -> str | None:
         """Return the theorem that proves the bounds V_up and V_lo of a run, on any schedule of plans."""
         sizes = self._sizes(self.game(env), privatizer, episodes)
-        proved = not self.known_transitions and self.precision_scale >= 1.0
-        proved = proved and enough(*self._constants(sizes), sizes)
+        proved = self.precision_scale >= 1.0 and enough(*self._constants(sizes), sizes)
         return self.theorem if proved else self.covered_by
 
     def derived(self, env: E, privatizer: CountPrivatizer, episodes: int) -> dict[str, float]:

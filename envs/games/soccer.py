@@ -77,11 +77,6 @@ class Soccer:
         """H, S, and the number of actions or of pairs of them: known before anything is built."""
         return int(self.horizon), self._n_states(), len(_MOVES) ** 2
 
-    @property
-    def n_successors(self) -> int:
-        """The most possible next states of a state and two actions: two orders of moves, and two kick-offs."""
-        return 3
-
     def build(self) -> MarkovGame:
         """Build the game: transitions [H, S, 5, 5, S], rewards [H, S, 5, 5], start [S]."""
         configurations, n_states, n_moves = self.configurations(), self._n_states(), len(_MOVES)

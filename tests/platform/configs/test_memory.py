@@ -56,10 +56,16 @@ def test_tables_counts_and_rows_of_noise_need_memory() -> None:
 
 
 def test_few_next_states_need_little_memory() -> None:
-    """Soccer with all transitions needs more noise than a counter may store; with the possible ones it fits."""
-    env, privacy = {"name": "soccer"}, {"model": "jdp", "epsilon": 1.0}
-    few = cell(algorithm={"name": "dp_nash_vi", "known_transitions": True}, env=env, privacy=privacy, episodes=100_000)
-    assert run_bytes(few) < 1.1 * GB < run_bytes(cell(algorithm={"name": "dp_nash_vi"}, env=env, privacy=privacy))
+    env = {"name": "garnet", "n_states": 200, "n_actions": 4, "branching": 2, "horizon": 5}
+    few, every = (
+        cell(
+            algorithm={"name": "bernstein_vi", "known_transitions": known},
+            env=env,
+            privacy={"model": "ldp", "epsilon": 1.0},
+        )
+        for known in (True, False)
+    )
+    assert run_bytes(few) - build_bytes(few) < 0.1 * (run_bytes(every) - build_bytes(every))
 
 
 def test_only_counts_are_held_for_every_state_and_action(monkeypatch: pytest.MonkeyPatch) -> None:

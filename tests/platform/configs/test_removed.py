@@ -26,3 +26,11 @@ def test_a_removed_name_is_refused_with_what_to_write_instead(entry: str) -> Non
         read_experiment(raw)
     assert str(refused.value).startswith(f"{place}: is no longer supported, got ")
     assert str(refused.value).endswith(REMOVED[entry])
+
+
+@pytest.mark.parametrize("name", ["private_ucb_vi", "private_ucb_po", "dp_ucbvi", "dp_nash_vi"])
+def test_known_transitions_are_refused_where_they_are_gone(name: str) -> None:
+    """The key itself remains: another algorithm has it."""
+    raw = {"name": "old", "episodes": 1000, **SECTIONS, "algorithm": {"name": name, "known_transitions": True}}
+    with pytest.raises(UserError, match=rf"known_transitions: does not belong to name {name}, .* bernstein_vi$"):
+        read_experiment(raw)
