@@ -109,7 +109,7 @@ def write_ranks(states: Int64Array, successors: Int64Array, cells: Int64Array) -
 
 @shows_numbers
 class EpisodeBuffer(NamedTuple):
-    """User's side: the current episode. Only `play` writes it, and only sending kernels may read it.
+    """User's side: the current episode. Only sending kernels may read it.
 
     uniforms float64[2H+1]; states int64[H+1]; actions int64[H]; cells int64[H, F] and amounts float64[H, F]: the
     contribution, one cell per step and family.
