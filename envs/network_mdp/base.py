@@ -23,9 +23,6 @@ from dprl.envs.network_mdp.dynamics import (
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# 2^16 corners of a box of values are a matrix of 8 MB.
-_MOST_CORNERS = 16
-
 
 def action_vectors(dimension: int) -> Floats:
     """Return the actions of an agent as vectors [2^(d-1), d-1] of -1 and 1; action 0 is all -1, the last all 1."""
@@ -132,10 +129,6 @@ class LinearMixtureMDP:
         """Return arrays that differ between any two MDPs."""
         return (*self.lists, self.theta, self.rewards, self.reward_features, np.array([self.start, self.horizon]))
 
-    def theta_star(self) -> Floats:
-        """Return theta* [n d] = (theta_1, 1, ..., theta_n, 1)."""
-        return np.concatenate([self.theta, np.ones((self.n_agents, 1))], axis=1).ravel()
-
     def value_features(self, values: ArrayLike) -> tuple[Floats, Floats]:
         """Return c and k [S, n] of values V [S]: agent i's part of phi_V(s, a) is (c[s, i] a_i, k[s, i])."""
         after = table("values", values, 1)
@@ -144,16 +137,6 @@ class LinearMixtureMDP:
         slopes, levels = np.empty((2, self.n_states, self.n_agents))
         value_features(self.lists, after, slopes, levels)
         return slopes, levels
-
-    def largest_feature_norm(self, cap: float | None = None) -> float:
-        """Return the largest Euclidean norm of phi_V(s, a) over V in [0, cap]^S, s and a; cap: H by default.
-
-        Exact if no state has more than 16 successors, otherwise an upper bound. The norm is convex in V, so its
-        largest value is at a corner; it is the same for all a.
-        """
-        # D7: Assumption 1 assumes H at cap H.
-        height = float(self.horizon if cap is None else cap)
-        return height * max(self._largest_norm_at(state) for state in range(self.n_states))
 
     def reachable(self) -> NDArray[np.bool_]:
         """Return the states [H, S] that an episode can be in at each step, under any actions."""
@@ -246,18 +229,6 @@ class LinearMixtureMDP:
             f"{(*places, self.n_joint_actions)} or {(*places, self.n_agents, self.n_actions)} (probabilities), "
             f"got {array.dtype} {array.shape}; pass one row per step"
         )
-
-    def _largest_norm_at(self, state: int) -> float:
-        """Return the largest norm of phi_V over V in [0, 1]^S at a state, or an upper bound."""
-        here = slice(*self.lists.first[state : state + 2])
-        sign, constant = self.lists.sign[here], self.lists.constant[here]
-        # The d - 1 numbers sign * a_i are alike up to their own signs.
-        rows = np.concatenate([np.sqrt(self.dimension - 1.0) * sign, constant], axis=1)
-        if len(rows) > _MOST_CORNERS:
-            most = np.maximum(np.maximum(rows, 0.0).sum(axis=0), np.maximum(-rows, 0.0).sum(axis=0))
-            return float(np.linalg.norm(most))
-        corners = (np.arange(2 ** len(rows))[:, None] >> np.arange(len(rows)) & 1).astype(np.float64)
-        return float(np.linalg.norm(corners @ rows, axis=1).max())
 
 
 def _checked_lists(given: SuccessorLists, theta: Floats, rewards: Floats) -> SuccessorLists:

@@ -77,7 +77,7 @@ class NetworkMDP:
     signs: of theta: positive, or random with equal chances, drawn from sign_seed, at least 0.
 
     Raises ValueError on other values, and unless every probability is at least 0: the gap must be at most
-    `largest_gap()`; printed is gap < delta only.
+    that of `tightest_step`, which does not depend on q, d and signs; printed is gap < delta only.
 
     >>> network = NetworkMDP(n_agents=2).build()
     >>> network.n_states, network.n_actions
@@ -115,7 +115,9 @@ class NetworkMDP:
             raise ValueError(
                 f"node_forward must be at most node_leave = {self.node_leave:g}, got {self.node_forward:g}; lower it"
             )
-        limit, signed, before, after = self._tightest()
+        limit, signed, before, after = tightest_step(
+            int(self.n_agents), self.start_forward, self.node_leave, self.node_forward
+        )
         if Fraction(self.gap) > limit + Fraction(NOTHING):
             least = float((limit - Fraction(self.gap)) * signed / int(self.n_agents))
             raise ValueError(
@@ -123,13 +125,6 @@ class NetworkMDP:
                 f"({', '.join(before)}) to ({', '.join(after)}) would have the probability {least:.6g}; lower gap, or "
                 "change start_forward, node_leave, node_forward"
             )
-
-    def _tightest(self) -> tuple[Fraction, int, tuple[str, ...], tuple[str, ...]]:
-        return tightest_step(int(self.n_agents), self.start_forward, self.node_leave, self.node_forward)
-
-    def largest_gap(self) -> float:
-        """Return the largest gap without a negative probability; it does not depend on q, d and signs."""
-        return float(self._tightest()[0])
 
     def nodes(self) -> NDArray[np.int64]:
         """Return the node [S, n] of each agent in each state, 0 the first one and q + 1 the goal."""

@@ -18,6 +18,7 @@ from dprl.envs import LinearMixtureMDP, NetworkMDP
 from dprl.privacy import StatisticsPrivacy, Streams
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.gram import Gram
+from tests.envs.network_mdp.cases import theta_star
 
 SIZES = [(1, 2), (2, 2), (2, 3), (2, 4), (3, 2), (3, 3), (4, 2)]
 
@@ -28,7 +29,7 @@ def network(n: int, d: int) -> LinearMixtureMDP:
 
 def test_the_tensor_gives_the_transitions() -> None:
     env = NetworkMDP(n_agents=3, gap=0.02).build()
-    np.testing.assert_allclose(feature_tensor(env) @ env.theta_star(), env.transitions(), atol=1e-12)
+    np.testing.assert_allclose(feature_tensor(env) @ theta_star(env), env.transitions(), atol=1e-12)
 
 
 @pytest.mark.parametrize(("n", "d"), SIZES)

@@ -13,6 +13,7 @@ from dprl.algorithms.ma_ldp import MALDPConfig
 from dprl.algorithms.ma_ldp.algorithm import _MALDPLearner, play
 from dprl.envs import LinearMixtureMDP, NetworkMDP
 from dprl.privacy import StatisticsPrivacy, Streams
+from tests.envs.network_mdp.cases import theta_star
 
 EPISODES = 8500
 
@@ -136,7 +137,7 @@ def test_shrunk_features_and_values_stay_in_proportion(horizon: int) -> None:
     found.learn(300)
     users, planned, believed = found._users, found._planning, found._server.rewards.values
     features, errors, cut, bounds = [], [], 0, np.arange(horizon - 1, -1, -1.0)
-    theta = env.theta_star()
+    theta = theta_star(env)
     for user in range(301, 3301):
         play(users, planned, believed, user)
         features.append(users.device.features.copy())

@@ -76,6 +76,11 @@ def printed(spec: NetworkMDP, theta: Floats) -> Printed:
     return Printed(features, theta_star, alpha, features @ theta_star)
 
 
+def theta_star(mdp: LinearMixtureMDP) -> np.ndarray:
+    """theta* [n d] = (theta_1, 1, ..., theta_n, 1)."""
+    return np.column_stack([mdp.theta, np.ones(mdp.n_agents)]).ravel()
+
+
 def random_mixture(
     seed: int, n_agents: int = 2, dimension: int = 2, n_states: int = 3, horizon: int = 2
 ) -> LinearMixtureMDP:
