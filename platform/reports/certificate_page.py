@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from dprl.platform.reports.number_texts import delta_number
+from dprl.platform.reports.number_texts import bound, delta_number
 from dprl.platform.reports.templates import badge, template
 from dprl.platform.reports.terminal import Table
 from dprl.platform.reports.verdicts import audit_text, badge_of, certificate_facts, verdict_line
@@ -203,13 +203,7 @@ def _number(value: Any) -> str:  # noqa: ANN401 - a number of a certificate, inf
     return f"{found:,.0f}" if found == int(found) and abs(found) < 1e9 else f"{found:.4g}"
 
 
-def _up(value: Any, digits: int = 4) -> str:  # noqa: ANN401 - as for `_number`
-    """Return a bound rounded up to `digits` significant digits, or to its whole part if that is longer.
-
-    A relative excess of 1e-12 is rounding error, and is not rounded up.
-    """
+def _up(value: Any) -> str:  # noqa: ANN401 - as for `_number`
+    """Return a bound, rounded up."""
     found = float(value)
-    if not math.isfinite(found) or found <= 0.0:
-        return _number(found)
-    unit = min(10.0 ** (math.floor(math.log10(found)) + 1 - digits), 1.0)
-    return f"{float(f'{math.ceil(found / unit * (1.0 - 1e-12)) * unit:.12g}'):,.12g}"
+    return f"{float(bound(found)):,.12g}" if math.isfinite(found) and found > 0.0 else _number(found)

@@ -50,6 +50,14 @@ def number(value: float, infinite: str = "inf") -> str:
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
+def bound(value: float, infinite: str = "inf") -> str:
+    """Return an upper bound like `number`, but rounded up. A relative excess of 1e-9 is rounding error."""
+    if not math.isfinite(value) or value <= 0.0:
+        return number(value, infinite)
+    unit = min(10.0 ** (math.floor(math.log10(value)) - 3), 1.0)
+    return number(math.ceil(value / unit * (1.0 - 1e-9)) * unit)
+
+
 def episode_reached(episode: float, episodes: int, comma: str = "") -> str:
     """Return the episode, or '>K' if it lies beyond the `episodes` that were run. comma: between thousands, if any."""
     return f">{episodes:{comma}}" if math.isinf(episode) else f"{episode:{comma}.0f}"

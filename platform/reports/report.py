@@ -20,6 +20,7 @@ from dprl.platform.reports.certificate_page import certificate_page
 from dprl.platform.reports.charts import MOST_CHARTS, Chart, report_charts
 from dprl.platform.reports.drawing import FORMATS, draw, render, style_of
 from dprl.platform.reports.number_texts import (
+    bound,
     cost_text,
     delta_number,
     effect_text,
@@ -104,7 +105,7 @@ def answer_of(groups: Sequence[Group]) -> str:
     need = "Without privacy"
     if found.model != "none":
         delta = f"\u03b4 \u2264 {delta_number(found.delta)}" if found.delta else "\u03b4 = 0"
-        need = f"At certified \u03b5 \u2264 {epsilon_text(found.epsilon, 4)} ({trust_word(found.model)}, {delta})"
+        need = f"At certified \u03b5 \u2264 {bound(found.epsilon)} ({trust_word(found.model)}, {delta})"
     without = "that without privacy" if cost is not None and cost.scale == "log" else "than without privacy"
     return (_ANSWER if several else _ALONE).format(
         need=need,
@@ -182,7 +183,7 @@ def budget_table(groups: Sequence[Group]) -> Table:
         group, need = best.group, "no privacy"
         if best.model != "none":
             delta = f"\u03b4 \u2264 {delta_number(best.delta)}" if best.delta else "\u03b4 = 0"
-            need = f"{trust_word(best.model)}, certified \u03b5 \u2264 {epsilon_text(best.epsilon, 4)}, {delta}"
+            need = f"{trust_word(best.model)}, certified \u03b5 \u2264 {bound(best.epsilon)}, {delta}"
         row = [group.title if len(groups) > 1 else "", value_label(group) if len(labels) > 1 else "", need]
         if best.place is None:
             rows.append([*row, "no cell certifies this", "", "", ""])
@@ -279,7 +280,7 @@ def _columns(groups: Sequence[Group]) -> dict[str, Callable[[Group, int], str]]:
         "Trust model": of(lambda cell: trust_word(cell.model)),
         "Claimed \u03b5": of(_claimed),
         "\u03b4": of(lambda cell: delta_number(cell.delta) if cell.private else ""),
-        "Certified \u03b5": of(lambda cell: epsilon_text(cell.proved, 4)),
+        "Certified \u03b5": of(lambda cell: bound(cell.proved, "\u221e")),
         "Claim": of(lambda cell: badge(badge_of(cell.certificate))),
     }
     if groups[0].metric is not None:

@@ -11,7 +11,7 @@ from dprl.algorithms import Metric
 from dprl.algorithms.base import REGRET
 from dprl.platform.errors import counted, first_of
 from dprl.platform.program import command
-from dprl.platform.reports.number_texts import episode_reached, number, rounded
+from dprl.platform.reports.number_texts import bound, episode_reached, number, rounded
 from dprl.platform.reports.terminal import Table, write_table
 from dprl.platform.reports.verdicts import AT_DELTA, verdict_word
 from dprl.platform.results.summary import (
@@ -60,7 +60,7 @@ _OF_REGRET = (
 )
 _OF_PRIVACY = (
     _Column("claim", "claimed_epsilon", lambda row: number(row["claimed_epsilon"])),
-    _Column("certified", "proved_epsilon", lambda row: number(row["proved_epsilon"])),
+    _Column("certified", "proved_epsilon", lambda row: bound(row["proved_epsilon"])),
     _Column("verdict", "verdict", verdict_word),
 )
 _LAST = (

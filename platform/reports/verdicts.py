@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dprl.platform.reports.number_texts import delta_number, number
+from dprl.platform.reports.number_texts import bound, delta_number, number
 from dprl.platform.reports.terminal import Table, facts_text
 from dprl.platform.results.summary import privacy_columns, proved_epsilon, standing
 
@@ -76,7 +76,7 @@ def _proof_text(certificate: Mapping[str, Any]) -> str:
             f"{model}, NO PRIVACY: the noise proves no finite \u03b5 (the claim of {number(claimed['epsilon'])} fails)"
         )
     at = f", \u03b4 = {delta_number(claimed['delta'])}" if claimed["delta"] else ""
-    text = f"{model}, certified \u03b5 = {number(proved_epsilon(certificate))}{at}"
+    text = f"{model}, certified \u03b5 = {bound(proved_epsilon(certificate))}{at}"
     return text if certificate["verdict"] == "holds" else f"{text} (the claim of {number(claimed['epsilon'])} fails)"
 
 
@@ -91,16 +91,16 @@ def verdict_line(certificate: Mapping[str, Any]) -> str:
     at = f" at delta {claimed['delta']:g}" if claimed["delta"] else ""
     if math.isinf(proved_epsilon(certificate)) and verdict == "fails":
         return f"NO PRIVACY: {noise} proves no finite epsilon{at}, claimed {number(claimed['epsilon'])}"
-    told = f"{noise} proves {number(proved_epsilon(certificate))}{at}, claimed {number(claimed['epsilon'])}"
+    told = f"{noise} proves {bound(proved_epsilon(certificate))}{at}, claimed {number(claimed['epsilon'])}"
     if verdict == "holds":
         return f"HOLDS{_where(certificate['noise'])}: {told}"
-    told += f" (factor {number(float(certificate['factor']))})"
+    told += f" (factor {bound(float(certificate['factor']))})"
     if verdict == "fails":
         return f"FAILS: {told}"
     approximate = certificate["proved"]["epsilon_at_delta"]
     smallest = min(approximate, key=float)
     return (
-        f"HOLDS {ONLY_WITH_DELTA.upper()}: {told}; it proves {number(float(approximate[smallest]))} at delta {smallest}"
+        f"HOLDS {ONLY_WITH_DELTA.upper()}: {told}; it proves {bound(float(approximate[smallest]))} at delta {smallest}"
     )
 
 
@@ -131,7 +131,7 @@ def _numbers(columns: Mapping[str, Any]) -> list[str]:
     claimed = columns["claimed_epsilon"]
     claim = ["-", "-"] if claimed is None else [number(claimed), f"{columns['claimed_delta']:g}"]
     noise = [number(columns[key]) if key in columns else "-" for key in _NOISE]
-    return [*claim, number(columns["proved_epsilon"]), verdict_word(columns), *noise]
+    return [*claim, bound(columns["proved_epsilon"]), verdict_word(columns), *noise]
 
 
 def certificate_text(label: str, certificate: Mapping[str, Any]) -> str:
@@ -204,11 +204,11 @@ def _pure_text(proved: Mapping[str, Any], verdict: str) -> str:
         return "no pure epsilon, but a finite one at each delta below"
     exact = proved["tightness"] == "exact"
     told = "exact: some pair of neighbours attains it" if exact else "an upper bound"
-    return f"pure epsilon {number(float(proved['pure_epsilon']))} ({told})"
+    return f"pure epsilon {bound(float(proved['pure_epsilon']))} ({told})"
 
 
 def _approximate_facts(proved: Mapping[str, Any], epsilon: float) -> list[tuple[str, str]]:
-    at = [f"epsilon {number(float(value))} at delta {delta}" for delta, value in proved["epsilon_at_delta"].items()]
+    at = [f"epsilon {bound(float(value))} at delta {delta}" for delta, value in proved["epsilon_at_delta"].items()]
     facts = [("proved", ", ".join(at))]
     delta = proved["delta_at_requested_epsilon"]
     if delta is not None:

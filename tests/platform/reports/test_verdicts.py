@@ -61,18 +61,18 @@ def test_a_claim_that_fails_as_a_pure_one_is_told_with_what_holds_at_the_smalles
     found = told(jdp(1.0, calibration="printed")) | {"verdict": "holds_approximately"}
     found["proved"] |= {"epsilon_at_delta": {"1e-05": 0.75, "1e-06": 0.875, "0.001": 0.5}}
     line = verdict_line(found)
-    assert line.startswith("HOLDS ONLY FOR DELTA > 0: noise as printed proves 2.895, claimed 1 (factor 2.895); ")
+    assert line.startswith("HOLDS ONLY FOR DELTA > 0: noise as printed proves 2.896, claimed 1 (factor 2.896); ")
     assert line.endswith("; it proves 0.875 at delta 1e-06")
 
 
 def test_a_pure_guarantee_is_told_without_delta() -> None:
     found = told(jdp(1.0, calibration="printed"))
-    assert privacy_text(found) == "central, certified \u03b5 = 2.895 (the claim of 1 fails)"
+    assert privacy_text(found) == "central, certified \u03b5 = 2.896 (the claim of 1 fails)"
     proved = facts(found, "proved")
-    assert proved[0] == "pure epsilon 2.895 (exact: some pair of neighbours attains it)"
+    assert proved[0] == "pure epsilon 2.896 (exact: some pair of neighbours attains it)"
     bound = found["proved"] | {"tightness": "upper bound"}
     shown = facts(found | {"proved": bound}, "proved")
-    assert shown[0] == "pure epsilon 2.895 (an upper bound)"
+    assert shown[0] == "pure epsilon 2.896 (an upper bound)"
     assert not any("public" in text for text in shown)
 
 
