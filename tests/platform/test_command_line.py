@@ -126,8 +126,8 @@ def test_certify_says_the_verdict_first(config: Path, capsys: pytest.CaptureFixt
     assert [block.split("\n")[0] for block in blocks] == [
         "none: NO PRIVACY: something is released without noise, epsilon is infinite",
         (
-            "jdp epsilon=1: HOLDS ONLY FOR DELTA > 0: noise as printed proves 2.895, claimed 1 "
-            "(factor 2.895); it proves 0.6836 at delta 1e-06"
+            "jdp epsilon=1: HOLDS ONLY FOR DELTA > 0: noise as printed proves 2.896, claimed 1 "
+            "(factor 2.896); it proves 0.6836 at delta 1e-06"
         ),
         "ldp epsilon=1: HOLDS in simulation (seeded): certified noise proves 1, claimed 1",
     ]

@@ -92,7 +92,7 @@ def test_a_second_call_runs_nothing_and_a_grown_grid_only_what_is_new(
 ) -> None:
     how = options(tmp_path / "home")
     first = run_sweep(cells_of(tmp_path), how)
-    stamps = {file: file.stat().st_mtime_ns for file in first.folder.glob("cells/*/*")}
+    stamps = {file: file.stat().st_mtime_ns for file in first.folder.glob("cells/*/*") if file.suffix != ".html"}
     capsys.readouterr()
     second = run_sweep(cells_of(tmp_path), how)
     assert "2 of 2 cells finished already" in capsys.readouterr().err
@@ -409,3 +409,13 @@ def test_a_file_that_cannot_be_written_is_reported_by_the_exit_code(
     (tmp_path / "home" / "sweeps" / "small" / "summary.csv").mkdir(parents=True)
     assert main(["run", str(tmp_path / "config.yaml")]) == 1
     assert "not written: " in capsys.readouterr().err
+
+
+def test_labels_are_in_the_title_of_the_certificate_page(tmp_path: Path) -> None:
+    labelled = {**CONFIG["algorithm"], "label": "Ours"}  # type: ignore[dict-item]
+    private = {"model": "jdp", "epsilon": 1.0}
+    swept = run_sweep(
+        cells_of(tmp_path, label="Figure 2", algorithm=labelled, privacy=private), options(tmp_path / "home")
+    )
+    (page,) = swept.folder.glob("cells/*/certificate.html")
+    assert "Privacy certificate: Figure 2, Ours, private_ucb_vi, central, certified \u03b5 = 1, " in page.read_text()
