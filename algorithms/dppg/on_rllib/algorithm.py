@@ -280,5 +280,10 @@ class DPPG(GradientCollection):
     Under `model='ldp'` each update is randomized before it leaves the runner.
     """
 
-    config_class = DPPGConfig
     results_key = "dppg"
+
+    @classmethod
+    def get_default_config(cls) -> DPPGConfig:
+        """Return the default settings; privacy has none and must be chosen."""
+        # Not a class attribute: Ray follows those on export, and an environment may refer to itself.
+        return DPPGConfig()

@@ -54,14 +54,8 @@ class GradientCollection(Algorithm):
     """
 
     config: GradientCollectionConfig
-    config_class: ClassVar[type[GradientCollectionConfig]]
     results_key: ClassVar[str]
     """Key of its metrics in results, and of its state in checkpoints."""
-
-    @classmethod
-    def get_default_config(cls) -> GradientCollectionConfig:
-        """Return the default settings; privacy has none and must be chosen."""
-        return cls.config_class()
 
     @classmethod
     def _should_create_evaluation_env_runners(cls, eval_config: object) -> bool:  # noqa: ARG003 - as RLlib's

@@ -384,5 +384,10 @@ class PGC(GradientCollection):
     Paper: [OT20] Algorithm 1.
     """
 
-    config_class = PGCConfig
     results_key = "pgc"
+
+    @classmethod
+    def get_default_config(cls) -> PGCConfig:
+        """Return the default settings; privacy has none and must be chosen."""
+        # Not a class attribute: Ray follows those on export, and an environment may refer to itself.
+        return PGCConfig()
