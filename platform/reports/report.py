@@ -189,10 +189,12 @@ def budget_table(groups: Sequence[Group]) -> Table:
             rows.append([*row, "no cell certifies this", "", "", ""])
             continue
         name = f"{group.settings[best.place]}, {standing_text(best.cell.certificate)}"
+        if best.cell.unlearned:  # such a cell is the best of no others, and its value no cost of privacy
+            rows.append([*row, f"{name} (nothing was learned)", estimate_text(shown(group, best.cell)), "", ""])
+            continue
         cost = "" if best.cost is None else cost_text(best.cost)
-        unlearned = " (nothing was learned)" if best.cell.unlearned else ""
         next_best = _rival_text(group, best.other_algorithm or best.next_best)
-        rows.append([*row, f"{name}{unlearned}", estimate_text(shown(group, best.cell)), cost, next_best])
+        rows.append([*row, name, estimate_text(shown(group, best.cell)), cost, next_best])
     headers = ("Group", "Metric", "Budget", "Best", "Value", "Cost of privacy", "Next best")
     return Table(headers, rows, ("Group", "Metric", "Budget", "Best", "Next best")).without_empty_columns()
 
