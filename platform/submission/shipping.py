@@ -45,7 +45,7 @@ def pack(config: Mapping[str, Any], into: Path, modules: Collection[str] = ()) -
     code, job = into / _PACKAGE, into / "job"
     for folder in _TOP_FOLDERS:
         for source in (top / folder).rglob("*"):
-            if source.suffix in (".py", ".j2"):
+            if source.is_file() and source.parent.name != "__pycache__":
                 _copy(source, code / source.relative_to(top))
     # Without __init__.py an installed `dprl` would be imported instead: regular packages precede namespaces.
     own = top if (top / "__init__.py").exists() else top / "package"

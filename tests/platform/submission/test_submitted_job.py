@@ -27,7 +27,10 @@ OTHER_MACHINE = "192.0.2.77"  # RFC 5737: nobody's, unless a sandbox is numbered
 
 def test_what_is_packed_is_what_runs_here(tmp_path: Path) -> None:
     package, job = pack(read_config("smoke"), tmp_path)
-    asked = "import dprl.sources as p, importlib.metadata as m; print(p.code_digest(), m.version('dprl'), p.__file__)"
+    asked = (
+        "from dprl.platform.reports.templates import template; template('report'), template('certificate');"
+        "import dprl.sources as p, importlib.metadata as m; print(p.code_digest(), m.version('dprl'), p.__file__)"
+    )
     # -S: without the dprl of site-packages, but with its dependencies from there.
     paths = [str(package.parent), str(job), *sys.path]
     code = f"import sys; sys.path[:0] = {paths!r}; {asked}"
