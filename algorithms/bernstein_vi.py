@@ -272,7 +272,6 @@ class BernsteinVIConfig(StationaryMDPConfig):
     run = staticmethod(run)
 
     def successors(self, env: FiniteMDP) -> Int64Array:
-        """Return the next states that are counted: the possible ones if they are known."""
         return possible_successors(env, self.layers(env)) if self.known_transitions else ALL_STATES
 
     @property
@@ -283,7 +282,6 @@ class BernsteinVIConfig(StationaryMDPConfig):
         return self.pooled_theorem if self.stationary else self.theorem
 
     def bonus(self, env: FiniteMDP, privatizer: CountPrivatizer, episodes: int) -> _Bonus:
-        """Return the numbers of the bounds; half of beta is for the noise, half for the users' episodes."""
         pairs, successors = env.horizon * env.n_states * env.n_actions, self.successors(env)
         width = successors.shape[1] or env.n_states
         visits = env.horizon // self.layers(env) * episodes
@@ -308,7 +306,6 @@ class BernsteinVIConfig(StationaryMDPConfig):
         )
 
     def tables(self, env: FiniteMDP, episodes: int) -> _Tables:  # noqa: ARG002
-        """Return tables of zeros."""
         horizon, n_states, n_actions = env.rewards.shape
         pairs, width = n_states * n_actions, self.successors(env).shape[1] or n_states
         return _Tables(

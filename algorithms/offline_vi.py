@@ -255,7 +255,6 @@ class _PessimisticVIConfig(StationaryMDPConfig):
         return replace(super().families(env), by_bound=True)
 
     def bonus(self, env: FiniteMDP, privatizer: CountPrivatizer, episodes: int) -> _Bonus:  # noqa: ARG002
-        """Return the numbers of the bounds; half of beta is for the noise, half for the users' episodes."""
         proved = limits_of(env, privatizer, self.beta)
         scaled = self.precision_scale * proved.e, self.precision_scale * proved.e_rewards
         planning = proved._replace(e=scaled[0], e_rewards=scaled[1], scale=self.bonus_scale)
@@ -289,12 +288,10 @@ class OfflineVIConfig(_PessimisticVIConfig):
             raise ValueError(f"exploration must be at most 1, got {self.exploration}; it is a share of actions")
 
     def tables(self, env: FiniteMDP, episodes: int) -> _Tables:  # noqa: ARG002
-        """Return the behaviour policy, and values of zero."""
         expert = np.eye(env.n_actions)[env.optimum()[1]]
         return _Tables.zeros((1.0 - self.exploration) * expert + self.exploration / env.n_actions)
 
     def measure(self, simulator: Any, tables: Any) -> dict[str, float]:  # noqa: ANN401 - as in the base class
-        """Return the certified lower bound of the policy's value, that value, and its distance from the optimum."""
         value = float(stochastic_policy_value(simulator, tables.policy))
         return super().measure(simulator, tables) | {
             VALUE.name: value,
@@ -412,7 +409,6 @@ class LoggedVIConfig(_PessimisticVIConfig):
         )
 
     def simulator(self, env: Any, episodes: int, streams: Streams) -> Any:  # noqa: ANN401, ARG002
-        """Return the users of the file."""
         return _LoggedUsers(
             states=env.states,
             next_states=env.next_states,
@@ -425,7 +421,6 @@ class LoggedVIConfig(_PessimisticVIConfig):
         )
 
     def tables(self, env: Any, episodes: int) -> _Tables:  # noqa: ANN401, ARG002
-        """Return a uniform policy, which stays until the release, and values of zero."""
         shape = env.horizon, env.n_states, env.n_actions
         return _Tables.zeros(np.full(shape, 1.0 / env.n_actions))
 

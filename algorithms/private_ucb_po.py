@@ -187,7 +187,6 @@ class PrivateUCBPOConfig(CZ22Config):
         )
 
     def tables(self, env: FiniteMDP, episodes: int) -> _Tables:  # noqa: ARG002
-        """Return the uniform policy, and zeros."""
         horizon, n_states, n_actions = env.rewards.shape
         return _Tables(
             policy=np.full((horizon, n_states, n_actions), 1.0 / n_actions),

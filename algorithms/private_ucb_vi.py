@@ -147,7 +147,6 @@ class CZ22Config(TabularMDPConfig):
 
     @property
     def counts_losses(self) -> bool:
-        """Whether users count costs."""
         return self.counts == "costs"
 
     def precision_bounds(self, privatizer: CountPrivatizer) -> tuple[float, float]:

@@ -222,7 +222,6 @@ class RandomVIConfig(StationaryMDPConfig):
         return self.bonus(env, privatizer, episodes)._replace(normal=normal)
 
     def tables(self, env: FiniteMDP, episodes: int) -> _Tables:  # noqa: ARG002
-        """Return tables of zeros."""
         horizon, n_states, n_actions = env.rewards.shape
         pairs = n_states * n_actions
         return _Tables(

@@ -389,7 +389,6 @@ class ServerPrivatizer(Privatizer[Q]):
             self._count(message)
 
     def _skip(self, channel: Any) -> None:  # noqa: ANN401
-        """Continue from the state."""
         channel.cursor[[SENT, RECEIVED, RELEASED]] = self._skipped = self._position
         channel.cursor[CHARGED] = self.charged
         self.query.restored(channel)

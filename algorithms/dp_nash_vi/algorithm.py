@@ -700,7 +700,6 @@ class DPNashVIConfig(_OptimisticNashConfig[MarkovGame]):
     plays: ClassVar[type[Env]] = MarkovGame
 
     def game(self, env: MarkovGame) -> MarkovGame:
-        """Return the game itself."""
         return env
 
     def policies(self, tables: _NashTables) -> dict[str, np.ndarray]:
@@ -725,9 +724,7 @@ class DPUCBVIConfig(_OptimisticNashConfig[FiniteMDP]):
         return MarkovGame.from_mdp(env)
 
     def policy(self, tables: _NashTables) -> Float64Array:
-        """Return the policy deployed last, float64[H, S, A]."""
         return tables.policy[..., 0].copy()
 
     def policies(self, tables: _NashTables) -> dict[str, np.ndarray]:
-        """Return pi^out, float64[H, S, A]."""
         return {"policy": tables.output[..., 0].copy()}

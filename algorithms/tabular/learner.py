@@ -199,12 +199,10 @@ class TabularLearner(Learner):
 
     @property
     def policies(self) -> dict[str, np.ndarray]:
-        """Output of a finished run: named tables, including 'policy'."""
         return self.config.policies(self._tables)
 
     @property
     def derived(self) -> dict[str, float]:
-        """Numbers that follow from the settings, the noise and the sizes of the run, by name."""
         return self._derived
 
     def plan(self, counts: Released) -> Int64Array | Float64Array:
@@ -270,12 +268,10 @@ class TabularMDPConfig(TabularConfig[FiniteMDP]):
         return False
 
     def families(self, env: FiniteMDP) -> CountFamilies:
-        """Return transitions, or the possible ones if they are known, visits, and rewards or losses."""
         found, successors = count_families(env, self.counts_losses), self.successors(env)
         return narrowed(found, successors) if successors.shape[0] > 0 else found
 
     def simulator(self, env: FiniteMDP, episodes: int, streams: Streams) -> Any:  # noqa: ANN401 - as in the base class
-        """Return the MDP and its users."""
         return simulator(env, episodes, streams, self.counts_losses, self.successors(env))
 
     def successors(self, env: FiniteMDP) -> Int64Array:  # noqa: ARG002
@@ -283,7 +279,6 @@ class TabularMDPConfig(TabularConfig[FiniteMDP]):
         return ALL_STATES
 
     def tables(self, env: FiniteMDP, episodes: int) -> Any:  # noqa: ANN401, ARG002 - algorithms may have others
-        """Return greedy tables of zeros."""
         return greedy_tables(env)
 
 

@@ -107,7 +107,6 @@ class TabularPolicy(ActionTable, GymnasiumPolicy):
 
     @property
     def n_actions(self) -> int:
-        """A, the number of actions."""
         return self.mdp.n_actions
 
     @cached_property

@@ -207,7 +207,6 @@ class _MALDP(Paper):
     key, read = staticmethod(key), staticmethod(read)
 
     def blocks(self, cells: Cells) -> dict[str, str]:
-        """Return the text of the template's placeholders."""
         judged, level = at_random(cells), _levels(cells)["uniform"]
         return {
             **super().blocks(cells),
@@ -227,7 +226,6 @@ class _MALDP(Paper):
         return rows
 
     def data(self, cells: Cells) -> dict[str, Any]:
-        """Return all numbers as plain data."""
         judged = at_random(cells)
         return {
             "levels": _levels(cells),

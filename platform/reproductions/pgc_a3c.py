@@ -266,7 +266,6 @@ class _PGCA3C(Paper):
     key, read = staticmethod(key), staticmethod(read)
 
     def named(self, key: Key) -> dict[str, Any]:
-        """Return the key of a cell as plain data."""
         return {
             "reading": key.group,
             "mechanism": key.mechanism,

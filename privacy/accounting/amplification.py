@@ -102,7 +102,6 @@ class ShuffledLoss(PrivacyCurve):
         return np.asarray(np.maximum(found, 0.0) + _TAIL * with_one)
 
     def epsilon(self, delta: float) -> float:
-        """Return the least epsilon with `delta`, rounded up."""
         return least_epsilon(self.delta, delta, self.pure_epsilon, self.pure_epsilon)
 
     @property
@@ -191,7 +190,6 @@ class SampledGaussianLoss(PrivacyCurve):
             )
 
     def delta(self, epsilon: float) -> float:
-        """Return the larger delta of both directions, rounded up."""
         if math.isinf(epsilon):
             return 0.0
         return max(self.delta_of_removal(epsilon), _sampled(self.multiplier, self.rate, self.n, True).delta(epsilon))
@@ -201,7 +199,6 @@ class SampledGaussianLoss(PrivacyCurve):
         return 0.0 if math.isinf(epsilon) else _sampled(self.multiplier, self.rate, self.n, False).delta(epsilon)
 
     def epsilon(self, delta: float) -> float:
-        """Return the least epsilon with `delta`, rounded up; infinite for 0."""
         return _sampled_epsilon(self, delta)
 
     @property

@@ -64,11 +64,9 @@ class Unbounded(PrivacyCurve):
     method: str = "a release without noise has no finite epsilon"
 
     def epsilon(self, delta: float) -> float:  # noqa: ARG002 - as every curve
-        """Return infinity."""
         return math.inf
 
     def delta(self, epsilon: float) -> float:  # noqa: ARG002 - as every curve
-        """Return 1."""
         return 1.0
 
 
@@ -223,12 +221,10 @@ class GaussianDP(PrivacyCurve):
         return math.inf if self.mu > 0.0 else 0.0
 
     def epsilon(self, delta: float) -> float:
-        """Return the exact epsilon of the Gaussian curve, rounded up; infinite for delta = 0."""
         delta_at, start = lambda epsilon: gaussian_delta(epsilon, self.mu), self.mu * self.mu / 2 + self.mu
         return least_epsilon(delta_at, delta * _DOWN, start, self.pure_epsilon)
 
     def delta(self, epsilon: float) -> float:
-        """Return the exact delta of the Gaussian curve."""
         return min(1.0, gaussian_delta(epsilon, self.mu) * _UP)
 
     @property
@@ -290,12 +286,10 @@ class ZCDP(PrivacyCurve):
         return math.inf if self.rho > 0.0 else 0.0
 
     def epsilon(self, delta: float) -> float:
-        """Return the epsilon of the best order, rounded up; infinite for delta = 0."""
         start = self.rho + 2.0 * math.sqrt(self.rho * -math.log(delta)) if 0.0 < delta < 1.0 else 1.0
         return least_epsilon(self.delta, delta, start, self.pure_epsilon)
 
     def delta(self, epsilon: float) -> float:
-        """Return the delta of the best order."""
         return zcdp_delta(epsilon, self.rho)
 
     @property
@@ -397,11 +391,9 @@ class ChosenCurve(PrivacyCurve):
         return self._choose([curve.pure_epsilon for curve in self.curves])
 
     def epsilon(self, delta: float) -> float:
-        """Return the chosen epsilon."""
         return self._choose([curve.epsilon(delta) for curve in self.curves])
 
     def delta(self, epsilon: float) -> float:
-        """Return the chosen delta."""
         return self._choose([curve.delta(epsilon) for curve in self.curves])
 
     @property

@@ -69,7 +69,6 @@ class _ComposedLoss(PrivacyCurve):
         return math.inf if self.lost else self.total
 
     def epsilon(self, delta: float) -> float:
-        """Return the least epsilon that one of the bounds proves; infinite at deltas up to `lost`."""
         if delta <= 0.0:
             return self.pure_epsilon
         if delta < self.lost * _SAME:
@@ -81,7 +80,6 @@ class _ComposedLoss(PrivacyCurve):
         return math.inf if delta <= self.lost else min(smallest(self.delta, delta, 1.0), self.total)
 
     def delta(self, epsilon: float) -> float:
-        """Return the least delta that one of the bounds proves at `epsilon`."""
         if math.isinf(epsilon) or epsilon >= self.total:
             return self.lost
         return min(1.0, self.lost + min(_sum(self.curves).delta(epsilon), zcdp_delta(epsilon, self.rho)))
@@ -266,7 +264,6 @@ class _GroupCurve(PrivacyCurve):
         return self.size * self.curve.pure_epsilon
 
     def delta(self, epsilon: float) -> float:
-        """Return the least delta that one of the bounds proves at `epsilon`."""
         if epsilon >= self.pure_epsilon:
             return 0.0
         # A delta at a smaller epsilon also holds at epsilon; e^709 overflows, and m roundings must not exceed epsilon.
@@ -276,7 +273,6 @@ class _GroupCurve(PrivacyCurve):
         return min(1.0, general, *(bound.delta(epsilon) for bound in self._special))
 
     def epsilon(self, delta: float) -> float:
-        """Return the least epsilon with `delta`, rounded up; infinite if none is known."""
         if delta <= 0.0:
             return self.pure_epsilon
         if self.delta(0.0) <= delta:

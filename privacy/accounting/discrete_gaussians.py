@@ -59,11 +59,9 @@ class DiscreteGaussianLoss(PrivacyCurve):
         return self.n / (2.0 * self.sigma * self.sigma)
 
     def epsilon(self, delta: float) -> float:
-        """Return the epsilon where the delta of the losses is `delta`, rounded up."""
         return least_epsilon(self.delta, delta, self.rho + math.sqrt(self.rho), math.inf)
 
     def delta(self, epsilon: float) -> float:
-        """Return the delta of the losses, rounded up."""
         if math.isinf(epsilon):
             return 0.0
         n, sigma, deviation = self.n, self.sigma, math.sqrt(self.n) * self.sigma
@@ -168,13 +166,11 @@ class RoundedGaussianLoss(PrivacyCurve):
         return self.scales or ((self.mu, self.sigma),)
 
     def epsilon(self, delta: float) -> float:
-        """Return the epsilon where the delta of the losses is `delta`, rounded up."""
         if delta <= self.lost:
             return math.inf
         return least_epsilon(self.delta, delta, self.mu * self.mu / 2.0 + self.mu, math.inf)
 
     def delta(self, epsilon: float) -> float:
-        """Return the least delta that some t proves, rounded up."""
         least = 1.0
         for k in _SLACKS:
             mu = self._mu(k)

@@ -320,11 +320,9 @@ class LaplaceLoss(PrivacyCurve):
             raise ValueError(f"parts must be numbers of losses above 0, at least one, got {self.parts}")
 
     def epsilon(self, delta: float) -> float:
-        """Return the epsilon at `delta`, rounded up; the total loss for 0."""
         return _epsilon(self, delta)
 
     def delta(self, epsilon: float) -> float:
-        """Return the delta of the losses."""
         if epsilon >= self.pure_epsilon:
             return 0.0
         (n, a), *others = self.parts

@@ -165,23 +165,18 @@ class ExactCounter(Counter):
         return row
 
     def explain(self) -> str:
-        """Return the line that says how often a row counts."""
         return "a row counts once: sums without further noise"
 
     def profile(self) -> Float64Array:
-        """Return zeros float64[T]."""
         return np.zeros(self.n_items)
 
     def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:  # noqa: ARG002
-        """Return 0."""
         return 0.0
 
     def memory(self, n_cells: int) -> int:  # noqa: ARG002 - as every counter
-        """Return 0 bytes."""
         return 0
 
     def open(self, n_cells: int, key: npt.NDArray[np.uint64]) -> CounterState:  # noqa: ARG002 - as every counter
-        """Return a state without noise."""
         return CounterState(EXACT, 2, SILENT, np.zeros((0, n_cells)), np.zeros(0, np.int64), np.zeros(0))
 
 

@@ -50,14 +50,12 @@ class BufferedToeplitz(Counter):
         return coefficients, np.sqrt(np.cumsum(coefficients * coefficients))[::-1]
 
     def sensitivity(self, row: Sensitivity) -> Sensitivity:
-        """Return the largest norms of `row` through any column."""
         l1, l2, linf = _charged(self.n_items)
         # Bound on the relative error of float64 sums of n_items positive products.
         slack = 1.0 + 8.0 * (self.n_items + 8) * 2.0**-53
         return Sensitivity(row.l1 * l1 * slack, row.l2 * l2 * slack, row.linf * linf * slack, row.cells * self.n_items)
 
     def explain(self) -> str:
-        """Return the line that says how often a row counts."""
         _, l2, _ = _charged(self.n_items)
         return (
             f"a row counts {l2:.6g} times in L2, the norm of each column of the factorisation: the noise of T = "
@@ -71,21 +69,17 @@ class BufferedToeplitz(Counter):
         return np.sqrt(prefixes), norms * np.sqrt(steps)
 
     def profile(self) -> Float64Array:
-        """Return the standard deviation of the recursion's prefix noise, float64[T], from its covariance."""
         return self.deviations()[0]
 
     def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
-        """Return E: with probability 1 - beta no error of n_cells sums of `summands` cells is larger, at 1..users."""
         sigma, last = node_of(self).scale * math.sqrt(summands), users or self.n_items
         prefixes, steps = self.deviations()
         return gaussian_bound(sigma * prefixes[:last], sigma * steps[:last], failure_of_a_cell(n_cells, beta))
 
     def memory(self, n_cells: int) -> int:
-        """Return the bytes of a row per buffer, a row of noise, and the column norms."""
         return ((N_BUFFERS + 1) * n_cells + self.n_items) * 8
 
     def open(self, n_cells: int, key: npt.NDArray[np.uint64]) -> CounterState:
-        """Return empty buffers."""
         coefficients = np.concatenate([*fitted(self.n_items), self.columns()[1]])
         rows = np.zeros((N_BUFFERS + 1, n_cells))
         return CounterState(BUFFERED, 2, node_of(self).noise(key), rows, np.zeros(1, np.int64), coefficients)

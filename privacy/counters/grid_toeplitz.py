@@ -103,7 +103,6 @@ class GridToeplitz(Counter):
         return Sensitivity(row.l1 * l1 * _SLACK, l2, row.linf * largest * _SLACK, row.cells * self.n_items)
 
     def explain(self) -> str:
-        """Return the line that says how often a row counts."""
         norm = math.sqrt(column_norms(*_factors(self.n_items, self.grid))[1])
         return (
             f"a row counts {norm:.6g} times in L2, the largest norm of a column of whole numbers, about 1 / grid for "
@@ -135,7 +134,6 @@ class GridToeplitz(Counter):
         return gaussian_bound(sigma * prefixes[:last], sigma * steps[:last], failure) + summands * rounded * largest_sum
 
     def memory(self, n_cells: int) -> int:
-        """Return the bytes of one row per item."""
         return self.n_items * n_cells * 8
 
     def open(self, n_cells: int, key: npt.NDArray[np.uint64]) -> CounterState:

@@ -38,11 +38,9 @@ class _Tree(Counter):
         return math.sqrt(sum(nodes * n for nodes, n in depths.items()) / self.n_items), math.sqrt(max(depths))
 
     def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
-        """Return E: with probability 1 - beta no error of n_cells sums of `summands` cells is larger, at 1..users."""
         return tree_bound(self.base, users or self.n_items, node_of(self), failure_of_a_cell(n_cells, beta), summands)
 
     def open(self, n_cells: int, key: npt.NDArray[np.uint64]) -> CounterState:
-        """Return the empty tree: a row of zeros for prefix 0, and the others of its memory."""
         held = np.full(self.memory(1) // 8, -1, dtype=np.int64)
         held[0] = 0
         rows = np.zeros((held.size, n_cells))
@@ -90,7 +88,6 @@ class BinaryTree(_Tree):
         return row.repeated(self.levels)
 
     def explain(self) -> str:
-        """Return the line that says how often a row counts."""
         return (
             f"a row counts L = floor(log2 T) + 1 = {self.levels} times: it is in at most one node of each level of a "
             f"binary tree over T = {self.n_items:,} releases, and each node has separate noise"
@@ -105,7 +102,6 @@ class BinaryTree(_Tree):
         return np.sqrt(ones)
 
     def depths(self, users: int) -> dict[int, int]:
-        """Return how many prefixes among 1..users have each number of nodes."""
         found, above, end = dict.fromkeys(range((users + 1).bit_length() + 1), 0), 0, users + 1
         for level in reversed(range(end.bit_length())):
             # The prefixes that first differ from `end` at this one of it: their lower digits are free.
@@ -116,7 +112,6 @@ class BinaryTree(_Tree):
         return {ones: prefixes for ones, prefixes in found.items() if ones > 0 and prefixes > 0}
 
     def memory(self, n_cells: int) -> int:
-        """Return the bytes of one row per level, and a row of zeros."""
         return (self.levels + 1) * n_cells * 8
 
 
@@ -170,7 +165,6 @@ class KaryTree(_Tree):
             )
 
     def suited(self, norm: str) -> Self:
-        """Return the counter with the best base for noise with a scale that grows with `norm`."""
         return replace(self, base=best_base(self.n_items, norm))
 
     @cached_property
@@ -183,7 +177,6 @@ class KaryTree(_Tree):
         return row.joined(self.levels)
 
     def explain(self) -> str:
-        """Return the line that says how often a row counts."""
         k, h = self.base, self.levels
         return (
             f"a row counts h = {h} times: it is in at most one node of each level of a tree with k = {k} branches, and "
@@ -232,7 +225,6 @@ class KaryTree(_Tree):
         return {blocks: prefixes for blocks, prefixes in found.items() if prefixes > 0}
 
     def memory(self, n_cells: int) -> int:
-        """Return the bytes of (k + 1)/2 rows per level, one for the highest (never negative), and a row of zeros."""
         return (2 + (self.levels - 1) * (self.base // 2 + 1)) * n_cells * 8
 
 

@@ -107,7 +107,6 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
 
     @classmethod
     def names(cls, model: TrustModel) -> dict[str, Sequence[str]]:
-        """Return the names that a key may have, for keys whose names depend on the trust model."""
         if model == "none":
             return {}
         found = {"families": [*RELEASED_FAMILIES, AUTO], "mechanism": NODE_NAMES, "counter": COUNTER_NAMES}
@@ -249,7 +248,6 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
         return lemma
 
     def summary(self, design: NoiseDesign[CountQuery]) -> dict[str, Any]:
-        """Return the size of the error, and the best noise for the same request."""
         query = design.query
         if query is None or design.requested is None:
             return {}

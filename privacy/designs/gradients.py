@@ -109,7 +109,6 @@ class GradientPrivacy(PrivacySettings[GradientLayout, GradientQuery]):
 
     @classmethod
     def names(cls, model: TrustModel) -> dict[str, Sequence[str]]:
-        """Return the names that a key may have, for keys whose names depend on the trust model."""
         if model == "none":
             return {}
         found: dict[str, Sequence[str]] = {"mechanism": [*_LAWS[model], AUTO]}

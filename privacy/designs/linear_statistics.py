@@ -114,7 +114,6 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
 
     @classmethod
     def names(cls, model: TrustModel) -> dict[str, Sequence[str]]:
-        """Return the names that a key may have, for keys whose names depend on the trust model."""
         if model == "none":
             return {"rewards": ["public", "open", AUTO], "clipping": ["device", "none", AUTO]}
         if model == "jdp":

@@ -56,13 +56,11 @@ class Uniform(Mechanism):
         return self.bound**2 / 3.0
 
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
-        """Return the curve of the bound; an upper bound if the worst shift exceeds the L2 norm of `sensitivity`."""
         width = 2.0 * self.bound
         log_common = lambda v: math.log1p(-v / width) if v < width else -math.inf  # noqa: E731
         return bounded_support_curve(worst_outside(sensitivity, log_common), 0.0)
 
     def explain(self, sensitivity: Sensitivity) -> str:
-        """Return the line that explains the scale."""
         l1, outside = sensitivity.l1, sensitivity.l1 / (2.0 * self.bound)
         return (
             f"a = l1 / (2 delta) = {l1:.6g} / (2 * {outside:.6g}) = {self.bound:.6g}, delta the mass that only one "
@@ -70,7 +68,6 @@ class Uniform(Mechanism):
         )
 
     def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
-        """Return ln P(y | ones) / P(y | zeros) of noisy numbers y: 0, or +-inf if only one of the two can give y."""
         return np.where(
             np.abs(y - zeros) > self.bound, math.inf, np.where(np.abs(y - ones) > self.bound, -math.inf, 0.0)
         )
@@ -155,7 +152,6 @@ class BoundedLaplace(Mechanism):
         return log_gap - math.log(-2.0 * math.expm1(-bound / b))
 
     def explain(self, sensitivity: Sensitivity) -> str:
-        """Return the line that explains the scale."""
         l1, b, delta = sensitivity.l1, self.scale, self.curve(sensitivity).delta(math.inf)
         return (
             f"b = l1 / epsilon_0 = {l1:.6g} / {l1 / b:.6g} = {b:.6g} on [-B, B], B = {self.bound:.6g}; the mass that "
@@ -163,7 +159,6 @@ class BoundedLaplace(Mechanism):
         )
 
     def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
-        """Return ln P(y | ones) / P(y | zeros) of noisy numbers y; +-inf if y is possible for one of the two only."""
         possible = np.where(np.abs(y - ones) > self.bound, -math.inf, super().log_ratios(y, ones, zeros))
         return np.where(np.abs(y - zeros) > self.bound, math.inf, possible)
 

@@ -108,7 +108,6 @@ class DiscreteGaussian(Mechanism):
         return _of_norm(self.scale, sensitivity)
 
     def sampler_table(self) -> UInt64Array:
-        """Return a copy of the sampler's table."""
         return discrete_gaussian_table(self.scale).copy()
 
     @property
@@ -121,7 +120,6 @@ class DiscreteGaussian(Mechanism):
         return 0.5
 
     def lattice(self, summands: int) -> Lattice | None:
-        """Return the exact law of a sum of `summands` draws, if it has few enough values."""
         if not few_enough(self.scale, summands):
             return None
         mass = np.exp(-0.5 * (np.arange(math.ceil(REACH * self.scale) + 2) / self.scale) ** 2)
@@ -142,7 +140,6 @@ class DiscreteGaussian(Mechanism):
         return np.asarray(0.5 * variance * s * s + np.log(waves / np.exp(heights).sum()))
 
     def sum_bound(self, n_items: int, failure: float) -> float:
-        """Return E with P(some running sum of 1..n_items draws exceeds E) <= failure, by Levy's inequality."""
         return lattice_sum_bound(n_items, failure, self.variance, self.log_transform, self.scale)
 
     def log_moment(self, argument: float) -> float:

@@ -92,7 +92,6 @@ class DiscreteLaplace(Mechanism):
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> DiscreteLaplace:
-        """Return the least noise that is (epsilon, delta)-DP at `sensitivity`: scale l1 / epsilon for delta = 0."""
         return cls(calibrated_scale(lambda b: _curve(b, sensitivity), epsilon, delta, sensitivity.l1))
 
     @property
@@ -105,7 +104,6 @@ class DiscreteLaplace(Mechanism):
         return _curve(self.scale, sensitivity)
 
     def sampler_table(self) -> UInt64Array:
-        """Return a copy of the sampler's table."""
         return discrete_laplace_table(self.scale).copy()
 
     @property
@@ -123,7 +121,6 @@ class DiscreteLaplace(Mechanism):
         return np.asarray(draws[0] - draws[1], dtype=np.float64)
 
     def lattice(self, summands: int) -> Lattice | None:
-        """Return the exact law of a sum of `summands` draws, if it has few enough values."""
         if not few_enough(self.scale, summands):
             return None
         ratio = math.exp(-1.0 / self.scale)
@@ -136,7 +133,6 @@ class DiscreteLaplace(Mechanism):
         return np.asarray(2.0 * math.log(-math.expm1(-1.0 / self.scale)) - both_sides)
 
     def sum_bound(self, n_items: int, failure: float) -> float:
-        """Return E with P(some running sum of 1..n_items draws exceeds E) <= failure, by Levy's inequality."""
         return lattice_sum_bound(n_items, failure, self.variance, self.log_transform, self.scale, self.moment_limit)
 
     @property

@@ -85,7 +85,6 @@ class Gaussian(Mechanism):
         return self
 
     def rounded(self, step: float, summands: int) -> Lattice:
-        """Return the law of a sum of draws, rounded to multiples of `step`."""
         per_step = step / (self.scale * math.sqrt(summands))
         edges = (np.arange(math.ceil(REACH / per_step) + 2) - 0.5) * per_step
         # Gauss-Legendre quadrature in every bin, because differences of a distribution function lose the tail.
@@ -98,7 +97,6 @@ class Gaussian(Mechanism):
         return np.asarray(math.sqrt(number) * self.scale * generator.standard_normal(size))
 
     def sum_bound(self, n_items: int, failure: float) -> float:
-        """Return E with P(some running sum of 1..n_items draws exceeds E) <= failure, by Levy's inequality."""
         return self.scale * math.sqrt(n_items) * -float(scipy.special.ndtri(failure / 4.0))
 
 

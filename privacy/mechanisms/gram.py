@@ -332,7 +332,6 @@ class GramGaussian(Gram):
 
     @property
     def off_diagonal(self) -> float:
-        """Scale of an off-diagonal entry, in units of the stage's."""
         return math.sqrt(0.5) if self.isotropic else 1.0
 
     def _formula(self) -> str:

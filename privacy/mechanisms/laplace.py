@@ -108,7 +108,6 @@ class Laplace(Mechanism):
         return np.asarray(self.scale * (gamma[0] - gamma[1]))
 
     def sum_bound(self, n_items: int, failure: float) -> float:
-        """Return E with P(some running sum of 1..n_items draws exceeds E) <= failure, by Levy's inequality."""
         return self.scale * root_of_tail(lambda x: 2.0 * laplace_sum_tail(x, n_items), failure)
 
 

@@ -125,11 +125,9 @@ class PrivUnit(VectorMechanism):
         return math.sqrt(1.0 / self.gain**2 - 1.0)
 
     def curve(self) -> RandomizedResponses:
-        """Return the curve of one message between any two inputs."""
         return RandomizedResponses(1, self.epsilon)
 
     def explain(self) -> str:
-        """Return the line that explains the cap."""
         p, q = self.probability, cap_mass(self.dimension, self.threshold)
         return (
             f"epsilon = ln(p / (1 - p)) + ln((1 - q) / q) = ln({p:.9g} / (1 - {p:.9g})) + ln((1 - {q:.9g}) / {q:.9g}) "
@@ -137,7 +135,6 @@ class PrivUnit(VectorMechanism):
         )
 
     def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
-        """Return the kernels' form."""
         noise = self._for_kernels(CAP, self.threshold, silent(key), privunit_workspace(self.dimension), _DRAWS)
         return noise._replace(probability=self.probability, factor=self.gain, submissions=_MOST_SUBMISSIONS)
 

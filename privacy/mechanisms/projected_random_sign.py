@@ -94,18 +94,15 @@ class ProjectedRandomSign(VectorMechanism):
         return self.projections + SEED_NUMBERS
 
     def curve(self) -> RandomizedResponses:
-        """Return the curve of one message between any two inputs."""
         return RandomizedResponses(self.projections, self.bit.epsilon)
 
     def explain(self) -> str:
-        """Return the line that explains the bits."""
         return (
             f"epsilon = d_hat epsilon_0 = {self.projections} * {self.bit.epsilon:.6g} = {self.epsilon:.6g}: d_hat bits "
             "are sent, each true with probability e^epsilon_0 / (1 + e^epsilon_0), and all may differ for two vectors"
         )
 
     def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
-        """Return the kernels' form."""
         coins = silent(key)._replace(table=self.bit.table())
         sizes = random_sign_workspace(self.dimension, self.projections)
         noise = self._for_kernels(SIGNS, self.clip, coins, sizes, 2 * self.projections)

@@ -225,7 +225,6 @@ class OptimizedUnaryEncoding(OneHotEncoding):
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, width: int) -> Self:  # noqa: ARG003 - as every encoding
-        """Return the (epsilon, delta)-DP encoding of one row with the least noise."""
         return cls(_largest_row_loss(cls, epsilon, delta))
 
     @property
@@ -235,7 +234,6 @@ class OptimizedUnaryEncoding(OneHotEncoding):
 
     @property
     def gap(self) -> float:
-        """Difference p - q."""
         return math.tanh(self.epsilon / 2.0) / 2.0
 
     def curve(self, sensitivity: Sensitivity) -> RandomizedResponses:
@@ -243,7 +241,6 @@ class OptimizedUnaryEncoding(OneHotEncoding):
         return RandomizedResponses(encodings(sensitivity), self.epsilon, informative=0.5)
 
     def explain(self, sensitivity: Sensitivity) -> str:
-        """Return the line that explains the probabilities."""
         return (
             f"q = 1 / (e^epsilon + 1) = 1 / (e^{self.epsilon:.6g} + 1) = {self.cold_probability:.6g} for a 1 in a cold "
             f"cell, p = 1/2 in the hot one: {encodings(sensitivity)} one-hot rows change, two bits of each"
@@ -323,7 +320,6 @@ class DirectEncoding(OneHotEncoding):
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, width: int) -> Self:
-        """Return the (epsilon, delta)-DP encoding of one row with the least noise."""
         return cls(_largest_row_loss(partial(cls, width=width), epsilon, delta), width)
 
     @property
@@ -352,7 +348,6 @@ class DirectEncoding(OneHotEncoding):
         return RandomizedResponses(encodings(sensitivity), self.epsilon, informative=min(1.0, informative))
 
     def explain(self, sensitivity: Sensitivity) -> str:
-        """Return the line that explains the probabilities."""
         q = self.cold_probability
         return (
             f"q = 1 / (e^epsilon - 1 + k) = 1 / (e^{self.epsilon:.6g} - 1 + {self.width}) = {q:.6g} "

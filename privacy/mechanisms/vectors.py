@@ -226,7 +226,6 @@ class RawVector(VectorMechanism):
 
     @property
     def largest_norm(self) -> float:
-        """Radius of the ball into which vectors are shrunk; 1 where there is none."""
         return 1.0 if self.norm == "none" else self.clip / 2.0
 
     def curve(self) -> PrivacyCurve:
@@ -305,7 +304,6 @@ class _Clipped(VectorMechanism):
 
     @property
     def largest_norm(self) -> float:
-        """Radius of the ball into which vectors are shrunk."""
         return self.clip / 2.0
 
     @property
@@ -325,7 +323,6 @@ class _Clipped(VectorMechanism):
         return math.sqrt(self.dimension * (self.additive.variance * unit**2 + self.grid**2))
 
     def curve(self) -> PrivacyCurve:
-        """Return the curve of one message between any two inputs."""
         return self.additive.curve(self.sensitivity)
 
     def explain(self) -> str:
@@ -335,7 +332,6 @@ class _Clipped(VectorMechanism):
         return f"{self.additive.explain(self.sensitivity)}{grid}; {ball}"
 
     def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
-        """Return the kernels' form."""
         kind, radius = (GRIDDED, self.radius_units * self.grid) if self.grid else (CLIPPED, self.clip / 2.0)
         sizes, norm = (self.dimension, self.dimension if self.grid else 0), L2 if self.norm == "l2" else L1
         noise = self._for_kernels(kind, radius, self.additive.noise(key), sizes)

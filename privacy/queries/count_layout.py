@@ -140,17 +140,14 @@ class PooledFamilies(CountFamilies):
 
     @property
     def assumption(self) -> str:
-        """Assumption of the counts on the environment, for the certificate."""
         pooled = "the environment is the same at every step, and counts are summed over steps"
         return "; ".join([pooled, *([_PUBLIC_SUCCESSORS] if self.ranked else []), _HOLDS_ANYWAY])
 
     def row(self, n_families: int = 1) -> Sensitivity:
-        """Sensitivity of everything that one user adds to `n_families` families."""
         steps, cells = self.n_steps, min(2 * self.n_steps, self.block) * n_families
         return Sensitivity(float(2 * steps * n_families), math.sqrt(2 * steps**2 * n_families), float(steps), cells)
 
     def explain(self) -> str:
-        """Return the line that explains `row` for one family."""
         h = self.n_steps
         return (
             f"two trajectories differ by at most 2 H = {2 * h} in L1, sqrt(2) H in L2 and H = {h} in a cell (H steps)"

@@ -261,18 +261,15 @@ class CountQuery(Query):
 
     @property
     def noisy_sides(self) -> tuple[bool, bool]:
-        """Whether there is noise on (the client's side, the server's side)."""
         return self.report is not None, self.counter.node is not None
 
     @property
     def identity(self) -> str:
-        """Text that identifies record and noise."""
         described = (self.encoding, self.report, self.counter, *filter(None, [self.schedule, self.shuffled]))
         return f"counts|{noise_identity(*described)}"
 
     @property
     def counted_users(self) -> int | None:
-        """Number of users of a noisy counter, or of shuffled blocks."""
         if self.counter.node is None and not self.shuffled:
             return None
         return self.counter.n_items if self.schedule is None else self.schedule.users
@@ -330,7 +327,6 @@ class CountQuery(Query):
         return replace(found, unit=unit).excluding(PLAYERS)
 
     def open(self, streams: Streams) -> CountChannel:
-        """Return the channel before the first user."""
         report, counter, released = self.report, self.counter, self.encoding.released
         encoder = report if isinstance(report, UnaryEncoder) else None
         drawn: Any = report if encoder is None else encoder.encoding
@@ -357,7 +353,6 @@ class CountQuery(Query):
         )
 
     def changing(self, channel: CountChannel) -> dict[str, np.ndarray]:
-        """Return the arrays besides the cursor that change in a run."""
         noisy = {} if channel.noisy is channel.totals else {"noisy": channel.noisy}
         return {"totals": channel.totals, **noisy, **channel.counter.changing}
 
@@ -368,7 +363,6 @@ class CountQuery(Query):
             release(channel)
 
     def restored(self, channel: CountChannel) -> None:
-        """Sum the needed families again."""
         if self.encoding.kind == "one_hot":
             collect(channel.needed, channel.noisy, channel.slots)
 
@@ -388,7 +382,6 @@ class CountQuery(Query):
         encode(channel, np.asarray(record.index).astype(np.int64), np.asarray(record.value).astype(np.float64), user)
 
     def receive(self, channel: CountChannel) -> None:
-        """Server side: add the current message."""
         add_message(channel)
 
     @property

@@ -325,13 +325,11 @@ class GradientQuery(Query):
 
     @property
     def noisy_sides(self) -> tuple[bool, bool]:
-        """Whether there is noise on (the client's side, the server's side)."""
         noisy, server = not isinstance(self.law, RawVector), bool(self.window)
         return noisy and not server, noisy and server
 
     @property
     def identity(self) -> str:
-        """Text that identifies record and noise."""
         window = f"|window {self.window}" if self.window else ""
         # The last two parts are constants: with others, a seed would draw other noise.
         counter = "" if self.counter is None else f"|{noise_identity(self.counter)}"

@@ -408,7 +408,6 @@ class StatisticsQuery(Query):
 
     @property
     def noisy_sides(self) -> tuple[bool, bool]:
-        """Whether there is noise on (the client's side, the server's side)."""
         return isinstance(self.law, Gram), self.counter is not None
 
     @property
@@ -420,7 +419,6 @@ class StatisticsQuery(Query):
 
     @property
     def identity(self) -> str:
-        """Text that identifies record and noise."""
         law = noise_identity(self.law)
         if isinstance(self.law, GramRelease):
             law = f"raw[release={law},scales=()]"
@@ -505,19 +503,16 @@ class StatisticsQuery(Query):
         return tuple(found)
 
     def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
-        """Return the threat model."""
         del submissions
         return of_statistics(model, self.rewards, self.clipped)
 
     def open(self, streams: Streams) -> StatisticsChannel:
-        """Return the channel before the first user."""
         if self.counter is not None:
             return self.opened(SILENT.key, SILENT.key, streams.key("server_noise", self.identity))
         key = streams.key("user_noise", f"statistics|{self.identity}")
         return self.opened(key, streams.key("user_noise", f"reward corrections|{self.identity}"))
 
     def changing(self, channel: StatisticsChannel) -> dict[str, np.ndarray]:
-        """Return the arrays of a trusted server; they stay there."""
         if not channel.totals.size:
             return {}
         return {"totals": channel.totals, "released": channel.released, **channel.counter.changing}

@@ -125,7 +125,6 @@ class SampledGradientQuery(GradientQuery):
 
     @property
     def identity(self) -> str:
-        """Text that identifies record, noise and sampling."""
         return f"{super().identity}|sampled from {self.population}, {self.rounds} rounds"
 
     def check_run(self, n_users: int, submissions: int) -> None:
@@ -145,7 +144,6 @@ class SampledGradientQuery(GradientQuery):
             )
 
     def events(self, entropy: str) -> tuple[Release, ...]:
-        """Return the one release of all rounds."""
         return (Release("gradient", self.mechanism, None, False, self.law.message_length, entropy),)
 
     @property
@@ -161,7 +159,6 @@ class SampledGradientQuery(GradientQuery):
         return of_sampled_gradients(super().threat_model(model, submissions))
 
     def open(self, streams: Streams) -> SampledChannel:  # type: ignore[override]
-        """Return the channel before the first round; with entropy `os` noise and draws cannot be repeated."""
         noise = self.law.vector_noise(streams.key("user_noise", self.identity))
         # Coins are uniform on multiples of 2^-53: rounded down, their probability is at most the rate of the proof.
         chance = math.floor(self.window / self.population * _UNIFORMS) / _UNIFORMS

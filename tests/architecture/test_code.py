@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 TOP_FOLDERS = ("privacy", "envs", "algorithms", "platform")
@@ -59,6 +59,26 @@ def error_complaints(root: Path) -> list[str]:
     return complaints
 
 
+def undocumented(trees: Sequence[ast.Module]) -> list[str]:
+    """Return the public methods of public classes without a docstring, unless a base class here documents them."""
+    classes = {node.name: node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+
+    def documents(name: str, method: str) -> bool:
+        if (found := classes.get(name)) is None:
+            return False
+        own = (node for node in found.body if isinstance(node, Function) and node.name == method)
+        bases = (base.value if isinstance(base, ast.Subscript) else base for base in found.bases)
+        return any(map(ast.get_docstring, own)) or any(documents(ast.unparse(base), method) for base in bases)
+
+    return [
+        f"{name}.{node.name}"
+        for name, found in classes.items()
+        for node in found.body
+        if isinstance(node, Function) and not name.startswith("_") and not node.name.startswith("_")
+        if not documents(name, node.name)
+    ]
+
+
 def compiles(node: ast.AST) -> bool:
     """Return whether a statement imports what compiles functions."""
     names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
@@ -93,6 +113,12 @@ def test_files_and_functions_are_short(root: Path) -> None:
 
 def test_errors_are_named(root: Path) -> None:
     assert error_complaints(root) == []
+
+
+def test_methods_are_documented(root: Path) -> None:
+    assert undocumented([ast.parse(source) for _, source in sources(root, (*TOP_FOLDERS, "package"))]) == []
+    bases = "class A:\n def f(self): 'What it does.'\nclass B(A):\n def f(self): ...\n def g(self): ..."
+    assert undocumented([ast.parse(bases)]) == ["B.g"]
 
 
 def test_kernels_are_compiled_in_one_way(root: Path) -> None:

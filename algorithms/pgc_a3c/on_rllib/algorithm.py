@@ -306,7 +306,6 @@ class PGCConfig(GradientCollectionConfig):
             self.cart_pole()
 
     def learning_config(self) -> PGCA3CConfig:
-        """Return the settings of the algorithm. Raises ValueError."""
         settings = {name: getattr(self, name) for name in self.learning_names()}
         settings["staleness"] = self._call_plan()[1]
         settings["reward"] = self.reward or ("terminal" if self.env == _CART_POLE else "literal")
@@ -318,7 +317,6 @@ class PGCConfig(GradientCollectionConfig):
 
     @property
     def call_size(self) -> int:
-        """The number of agents per call, a function of the settings; raises ValueError."""
         return self._call_plan()[0]
 
     @property
@@ -328,7 +326,6 @@ class PGCConfig(GradientCollectionConfig):
 
     @property
     def compiled(self) -> bool:
-        """Whether agents play in the compiled lane."""
         return self.lane != "torch" and self.on_cart_pole
 
     def cart_pole(self) -> CartPoleGravity:
@@ -340,7 +337,6 @@ class PGCConfig(GradientCollectionConfig):
         return CartPoleGravity(**self.env_config)
 
     def rules(self, privatizer: GradientPrivatizer) -> CollectionRules:  # noqa: ARG002 - as every algorithm
-        """Return the rules of the aggregator. Raises ValueError."""
         return self.learning_config().rules
 
     def local_update(self, env: Any, module: TorchRLModule, create: Callable[[], Any]) -> LocalUpdate:  # noqa: ANN401, ARG002
@@ -354,17 +350,14 @@ class PGCConfig(GradientCollectionConfig):
         return torch_update(learning, env, module, key, streams.key("env", "gravity"))
 
     def dry_run(self, env: Any, module: TorchRLModule, create: Callable[[], Any]) -> None:  # noqa: ANN401, ARG002
-        """Raise errors of environment and module before there are agents; later errors would reveal data."""
         check_playable(env, module, *OBSERVED)
         dry_run(env, module)
 
     def greedy_returns(self, env: Any, module: Any, create: Callable[[], Any], seeds: Sequence[int]) -> list[float]:  # noqa: ANN401, ARG002
-        """Return the sum of rewards of an episode of the most probable actions for each seed, without agents."""
         episodes = (play(env, module, 0.0, False, np.random.default_rng(seed), {}) for seed in seeds)
         return [float(episode.rewards.sum()) for episode in episodes]
 
     def score_metrics(self, tracker: ScoreTracker) -> dict[str, float]:
-        """Return the metrics of [OT20]."""
         return tracker.metrics(self.n_submissions)
 
     def initial_parameters(self, module: TorchRLModule, spaces: Any) -> Float64Array:  # noqa: ANN401 - RLlib's
