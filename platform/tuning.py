@@ -29,7 +29,7 @@ from dprl.platform.tracking.store import TrackingStore
 from dprl.privacy.threat_models import of_trials
 
 if TYPE_CHECKING:
-    from dprl.platform.tracking.deferring import DeferringTracker
+    from dprl.platform.tracking.exporter import Exporter
 
 __all__ = ["mlflow_callback", "optuna_search", "trainable"]
 
@@ -189,12 +189,10 @@ class _MLflowCallback(ObserverCallback):
 
     def setup(self, **info: object) -> None:
         """Begin the parent run. Raises UserError for an unusable store."""
-        from dprl.platform.tracking.deferring import DeferringTracker
-        from dprl.platform.tracking.tracker import Tracker
+        from dprl.platform.tracking.exporter import Exporter
 
-        tracker = Tracker(self._store, self._name, "ray.tune.Tuner", uuid.uuid4().hex)
-        tracker.open([], fresh=False)
-        self._tracker: DeferringTracker = DeferringTracker(tracker, print_error)
+        self._exporter: Exporter = Exporter(self._store, self._name, "ray.tune.Tuner", print_error, uuid.uuid4().hex)
+        self._exporter.open([], fresh=False)
 
     def _cell(self, trial: Trial) -> SweepCell:
         if trial.trial_id not in self._trials:
@@ -214,13 +212,9 @@ class _MLflowCallback(ObserverCallback):
         self.flush()
         counts = {"cells": len(trials), **self.ended}
         status = "FAILED" if self.ended["cells_failed"] else "FINISHED"
-        missed = self._tracker.close([], counts, status)
-        if missed is not None:
+        missed = self._exporter.close([], counts, status)
+        if missed:
             print_error(f"MLflow: {missed}; all results are in the trials' folders")
-
-    def started(self, cell: SweepCell) -> None:
-        """Begin the trial's run."""
-        self._tracker.begin(cell)
 
     def advanced(self, cell: SweepCell, progress: CellProgress) -> None:
         """Do nothing: results are written when the trial ends."""
@@ -231,9 +225,9 @@ class _MLflowCallback(ObserverCallback):
     def finished(self, cell: SweepCell) -> None:
         """Record the trial's results."""
         self.ended["cells_finished"] += 1
-        self._tracker.record(cell, cell.folder.results())
+        self._exporter.record(cell, cell.folder.results())
 
     def failed(self, cell: SweepCell, cause: str, trace: str) -> None:
         """End the trial's run with the cause of its failure."""
         self.ended["cells_failed"] += 1
-        self._tracker.fail(cell, cause)
+        self._exporter.fail(cell, cause)

@@ -57,9 +57,6 @@ class RayLost(BaseException):
 class SweepObserver(Protocol):
     """Observer of the cells, in the process that drives the sweep."""
 
-    def started(self, cell: SweepCell) -> None:
-        """The cell has started."""
-
     def advanced(self, cell: SweepCell, progress: CellProgress) -> None:
         """The cell has made progress."""
 
@@ -135,7 +132,6 @@ def run_in_process(cells: Sequence[SweepCell], observer: SweepObserver) -> None:
     """Run the cells one by one in this process, with seeds on all its CPUs; a failed cell does not stop the others."""
     cpus = cpu_limit() or len(os.sched_getaffinity(0))
     for cell in cells:
-        observer.started(cell)
         locked = LockedCell(cell, cpus)
         try:
             finished = False

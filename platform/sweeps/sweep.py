@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import shutil
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -36,7 +35,7 @@ from dprl.platform.sweeps.sweep_files import SweepFiles
 from dprl.platform.tracking.store import TrackingStore, experiment_name
 
 if TYPE_CHECKING:
-    from dprl.platform.tracking.deferring import DeferringTracker
+    from dprl.platform.tracking.exporter import Exporter
 
 _FIRST_TO_READ = 2
 """Files that the terminal names at the end: the table and the page."""
@@ -145,7 +144,7 @@ def _writing(layout: SweepLayout) -> Iterator[None]:
 class _Sweep:
     """One call of `run_sweep`; as SweepObserver it records each cell as it ends."""
 
-    tracker: DeferringTracker
+    exporter: Exporter
 
     def __init__(
         self, layout: SweepLayout, store: TrackingStore, display: ProgressDisplay, options: SweepOptions
@@ -159,7 +158,6 @@ class _Sweep:
         self.lost = ""
         """Cause of Ray's death, '' if it lives."""
         self._restarted: set[str] = set()
-        self._started: dict[str, float] = {}
 
     def run(self, cells: Sequence[SweepCell], grid: Grid) -> SweepResult:
         """Run all cells to their end, then write the sweep's own files."""
@@ -181,7 +179,7 @@ class _Sweep:
                     for cell in done:
                         # Left by a kill between marker and removal; under jdp it has exact counts.
                         cell.folder.state_file.unlink(missing_ok=True)
-                        self.tracker.record(cell, self.files.read(cell))
+                        self.exporter.record(cell, self.files.read(cell))
                     if executor is not None:
                         self._execute(executor, todo)
                 status = "FAILED" if self.failures else "FINISHED"
@@ -242,16 +240,14 @@ class _Sweep:
         with self._ctrl_c_answered(), ExitStack() as unless_begun:
             self.display.say(f"opening MLflow at {self.store.shown}")
             # Imported only here: importing MLflow takes seconds, and its environment variables must be set before.
-            from dprl.platform.tracking.deferring import DeferringTracker  # noqa: PLC0415
-            from dprl.platform.tracking.tracker import Tracker  # noqa: PLC0415
+            from dprl.platform.tracking.exporter import Exporter  # noqa: PLC0415
 
             with _writing(self.layout):
                 sweep_id = self.layout.sweep_id()
-            tracker = Tracker(self.store, self.options.name, self.options.command, sweep_id)
-            self.tracker = DeferringTracker(tracker, self.display.warn)
-            unless_begun.callback(self.tracker.close, [], {}, "KILLED")
-            # Not by the deferring one: at the start the user must fix a store that does not answer.
-            tracker.open(cells, self.options.fresh)
+            name, words = self.options.name, self.options.command
+            self.exporter = Exporter(self.store, name, words, self.display.warn, sweep_id)
+            unless_begun.callback(self.exporter.close, [], {}, "KILLED")
+            self.exporter.open(cells, self.options.fresh)
             self._take_over(grid, todo)
             unless_begun.pop_all()
 
@@ -281,11 +277,6 @@ class _Sweep:
             self.display.warn("interrupted: stopping, then writing what is done ...")
             raise
 
-    def started(self, cell: SweepCell) -> None:
-        """Begin the cell's run in MLflow."""
-        self._started[cell.digest] = time.monotonic()
-        self.tracker.begin(cell)
-
     def advanced(self, cell: SweepCell, progress: CellProgress) -> None:
         """Show the cell's progress, and once the reason why a part had to start again."""
         if progress.restarted and cell.digest not in self._restarted:
@@ -296,12 +287,11 @@ class _Sweep:
 
     def finished(self, cell: SweepCell) -> None:
         """Record the cell and show its headline metric."""
-        seconds = time.monotonic() - self._started[cell.digest]
         results = self.files.read(cell)
         learned = _first_and_last(cell.experiment.metrics, results.records)
-        self.display.ended(cell.label, f"done in {seconds:.1f} s{learned}")
+        self.display.ended(cell.label, f"done in {results.seconds:.1f} s{learned}")
         self.layout.failure_log(cell.digest).unlink(missing_ok=True)
-        self.tracker.record(cell, results)
+        self.exporter.record(cell, results)
 
     def interrupted(self, cell: SweepCell, cause: str) -> None:
         """Show that the cell continues in another process."""
@@ -317,7 +307,7 @@ class _Sweep:
         where = self.files.write_failure(cell, trace)
         self.failures[cell.digest] = f"{cell.label}: {cause} ({where})"
         self.display.ended(cell.label, f"FAILED: {cause} ({where})")
-        self.tracker.fail(cell, cause)
+        self.exporter.fail(cell, cause)
 
     def _executor(self) -> AbstractContextManager[Executor]:
         trials = TrialOptions(
@@ -348,10 +338,10 @@ class _Sweep:
         finally:
             # Close all runs even if the report failed.
             pages = [page for cell in finished if files and (page := cell.folder.certificate_page).is_file()]
-            missed = self.tracker.close([*files, *pages], counts, status, self.files.entries)
+            missed = self.exporter.close([*files, *pages], counts, status, self.files.entries)
         again = f"nothing is lost, the same command writes it later: {self.options.command}"
-        lacking = [*self.files.problems, *([f"MLflow: {missed}"] if missed is not None else [])]
-        self._say_where(files, tracked=missed is None)
+        lacking = [*self.files.problems, *([f"MLflow: {missed}"] if missed else [])]
+        self._say_where(files, tracked=not missed)
         return SweepResult(
             summary=summary,
             failed=[*self.failures.values(), *([self._resuming(self.lost)] if self.lost else [])],
@@ -382,7 +372,7 @@ class _Sweep:
         if self.store.local:
             return shlex.join(["mlflow", "ui", "--backend-store-uri", self.store.shown])
         served = self.store.shown.startswith("http")
-        return f"{self.store.shown.rstrip('/')}{self.tracker.page}" if served else f"mlflow at {self.store.shown}"
+        return f"{self.store.shown.rstrip('/')}{self.exporter.page}" if served else f"mlflow at {self.store.shown}"
 
 
 def _first_and_last(metrics: Sequence[Metric], records: pd.DataFrame) -> str:

@@ -15,7 +15,7 @@ from dprl.platform.results.layout import SweepCell, SweepLayout, SweepStatus
 from dprl.platform.results.summary import summary_row
 
 if TYPE_CHECKING:
-    from dprl.platform.tracking.sweep_entries import SweepEntries
+    from dprl.platform.tracking.entries import SweepEntries
 
 SECONDS = "seconds"
 """Column that the terminal shows and the file lacks: all other columns are equal in every run."""
@@ -62,7 +62,7 @@ class SweepFiles:
     def _write_report(self, command: str) -> list[Path]:
         # Imported only here: matplotlib is slow to load.
         from dprl.platform.reports.report import SweepReport  # noqa: PLC0415
-        from dprl.platform.tracking.sweep_entries import sweep_entries  # noqa: PLC0415
+        from dprl.platform.tracking.entries import sweep_entries  # noqa: PLC0415
 
         layout = self.layout
         try:

@@ -109,10 +109,6 @@ class ObserverCallback(tune.Callback):
     def _cell(self, trial: Trial) -> SweepCell:
         return self._cells[trial.config["cell"]]
 
-    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: object) -> None:
-        """Pass on that a cell has started."""
-        self._observer.started(self._cell(trial))
-
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: object
     ) -> None:

@@ -41,10 +41,6 @@ def experiment_name() -> str:
     return os.environ.get(EXPERIMENT_VARIABLE, "").strip() or EXPERIMENT
 
 
-class TrackingError(Exception):
-    """Failed MLflow request. No file is lost; repeat the sweep to write the data."""
-
-
 @dataclass(frozen=True)
 class TrackingStore:
     """Location of runs (`uri`) and their files (`artifact_root`, or the server's choice if None).

@@ -18,7 +18,7 @@ from dprl.platform.results.cells import read_cells
 from dprl.platform.results.layout import SweepLayout
 from dprl.platform.results.summary import privacy_columns, standing, summary_row, worst_of
 from dprl.platform.sweeps.sweep import run_sweep
-from dprl.platform.tracking.cell_entries import cell_metrics, certificate_tags
+from dprl.platform.tracking.entries import cell_metrics, cell_tags
 from dprl.privacy.certificate import sealed
 from tests.platform.reports.cases import cell, finished, jdp, page, records, summary, tables_of
 from tests.platform.results.cases import report_cell
@@ -66,8 +66,8 @@ def test_tables_pages_and_mlflow_show_no_epsilon() -> None:
     refuted = report_cell([1.0, 2.0, 3.0], audit=WRONG, proved=math.inf, verdict="fails")
     (row,) = tables_of(page([refuted]))[-1]
     assert (row["Claim"], row["Certified \u03b5"]) == ("\u26a0 REFUTED", "\u221e")
-    assert certificate_tags(results.certificate)["verdict"] == "fails"
-    assert certificate_tags(results.certificate)["proved_epsilon"] == "inf"
+    assert cell_tags(results)["verdict"] == "fails"
+    assert cell_tags(results)["proved_epsilon"] == "inf"
     # MLflow's stores take finite numbers only.
     assert "privacy/certified_epsilon" not in {point.key for point in cell_metrics(one.algorithm.metrics, results)}
 

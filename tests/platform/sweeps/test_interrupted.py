@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from mlflow.tracking import MlflowClient
 
 from dprl.platform.command_line import main
 from dprl.platform.program import sigterm_as_ctrl_c
 from dprl.platform.reports.report import SweepReport
 from dprl.platform.sweeps.execution import LockedCell
 from dprl.platform.sweeps.progress import _PlainProgress
-from dprl.platform.tracking.tracker import Tracker
 from tests.platform.processes import CONFIG, mlflow_runs
 
 RESUME = "interrupted; what is done is kept, resume with: dprl run"
@@ -50,7 +50,7 @@ def test_ctrl_c_while_a_cluster_is_joined_says_how_to_go_on(
 def test_ctrl_c_while_mlflow_is_opened_leaves_no_run_running(
     config: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(Tracker, "_mark", interrupt)
+    monkeypatch.setattr(MlflowClient, "log_text", interrupt)
     assert main(["run", str(config)]) == 130
     assert capfd.readouterr().err.count(RESUME) == 1
     assert [run.info.status for run in mlflow_runs(config.parent / "home")] == ["KILLED"]
@@ -62,7 +62,7 @@ def terminate(*_: object, **__: object) -> None:
     pytest.fail("SIGTERM must end the command")
 
 
-@pytest.mark.parametrize("place", [(LockedCell, "advance"), (SweepReport, "write"), (Tracker, "_mark")])
+@pytest.mark.parametrize("place", [(LockedCell, "advance"), (SweepReport, "write"), (MlflowClient, "log_text")])
 def test_sigterm_is_like_ctrl_c_at_any_moment(
     config: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], place: tuple[type, str]
 ) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
+from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
 from dprl.platform.api import load
@@ -28,7 +29,6 @@ from dprl.platform.sweeps.executor import Executor
 from dprl.platform.sweeps.progress import progress_display
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
 from dprl.platform.sweeps.sweep_files import SweepFiles
-from dprl.platform.tracking.store import TrackingError
 from tests.platform.processes import mlflow_runs
 
 pytestmark = pytest.mark.usefixtures("one_drawing")
@@ -383,11 +383,11 @@ def test_runs_that_mlflow_refused_are_not_named_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refused(*_: object) -> None:
-        raise TrackingError("disk is full")
+        raise MlflowException("disk is full")
 
-    monkeypatch.setattr("dprl.platform.tracking.tracker.Tracker.record", refused)
+    monkeypatch.setattr("dprl.platform.tracking.exporter.Exporter._record", refused)
     result = run_sweep(cells_of(tmp_path), options(tmp_path / "home"))
-    assert result.unwritten[0].startswith("MLflow: disk is full; nothing is lost, ")
+    assert result.unwritten[0].startswith("MLflow: MlflowException: disk is full; nothing is lost, ")
     assert "\nMLflow    " not in capsys.readouterr().err
 
 

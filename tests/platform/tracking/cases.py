@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import yaml
 from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.results.layout import SweepCell, SweepLayout
+from dprl.platform.tracking.exporter import Exporter
 from dprl.platform.tracking.store import EXPERIMENT, TrackingStore
-from dprl.platform.tracking.tracker import Tracker
 
 CONFIG = {
     "name": "tracked",
@@ -29,10 +30,12 @@ def cells_in(home: Path) -> list[SweepCell]:
     return SweepLayout(home, "tracked").cells(load_cells(config))
 
 
-def opened(home: Path, fresh: bool = False) -> Tracker:
-    tracker = Tracker(TrackingStore.choose(home, None), "tracked", "dprl run tracked.yaml")
-    tracker.open(cells_in(home), fresh)
-    return tracker
+def opened(home: Path, fresh: bool = False, cells: list[SweepCell] | None = None, sweep_id: str = "") -> Exporter:
+    """Return an exporter of some cells of the sweep, all by default, for which no request may fail."""
+    store = TrackingStore.choose(home, None)
+    exporter = Exporter(store, "tracked", "dprl run tracked.yaml", pytest.fail, sweep_id)
+    exporter.open(cells_in(home) if cells is None else cells, fresh)
+    return exporter
 
 
 def client_of(home: Path) -> MlflowClient:
@@ -51,8 +54,7 @@ def runs(home: Path) -> tuple[Run, list[Run]]:
     return parents[0], sorted(children, key=lambda run: str(run.info.run_name), reverse=True)
 
 
-def record_all(tracker: Tracker, cells: list[SweepCell]) -> None:
+def record_all(exporter: Exporter, cells: list[SweepCell]) -> None:
     for cell in cells:
-        tracker.begin(cell)
-        tracker.record(cell, cell.folder.results())
-    tracker.close([], {"cells": len(cells)}, "FINISHED")
+        exporter.record(cell, cell.folder.results())
+    assert not exporter.close([], {"cells": len(cells)}, "FINISHED")

@@ -12,14 +12,15 @@ from pathlib import Path
 import pytest
 
 from dprl.platform.errors import UserError
-from dprl.platform.tracking.store import TrackingError, TrackingStore
-from tests.platform.tracking.cases import cells_in, opened
+from dprl.platform.tracking.exporter import Exporter
+from dprl.platform.tracking.store import TrackingStore
+from tests.platform.tracking.cases import cells_in
 
 FIRST_USE = """
 import sys
 from pathlib import Path
 from dprl.platform.tracking.store import TrackingStore
-from dprl.platform.tracking.tracker import _client
+from dprl.platform.tracking.exporter import _client
 _client(TrackingStore.choose(Path(sys.argv[1]), None)).create_experiment(sys.argv[2])
 """
 
@@ -82,11 +83,13 @@ def test_the_file_of_an_address(uri: str, database: str | None) -> None:
 
 
 def test_a_full_disk_is_no_traceback_of_mlflow(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    tracker = opened(tmp_path)
+    warned = list[str]()
+    exporter = Exporter(TrackingStore.choose(tmp_path, None), "tracked", "dprl run tracked.yaml", warned.append)
+    exporter.open(cells_in(tmp_path), fresh=False)
     with closing(sqlite3.connect(tmp_path / "mlflow.db")) as connection:
         # Fails like a full disk: with a database error in the middle of an MLflow call.
         connection.execute("CREATE TRIGGER full BEFORE INSERT ON runs BEGIN SELECT RAISE(ABORT, 'disk is full'); END")
         connection.commit()
-    with pytest.raises(TrackingError, match="disk is full"):
-        tracker.begin(cells_in(tmp_path)[0])
+    exporter.fail(cells_in(tmp_path)[0], "why")
+    assert "disk is full" in warned[0]
     assert "Traceback" not in capfd.readouterr().err

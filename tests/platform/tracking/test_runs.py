@@ -12,16 +12,9 @@ from mlflow.tracking import MlflowClient
 
 from dprl.platform.results.layout import SweepLayout
 from dprl.platform.tracking.store import EXPERIMENT, TrackingStore
-from dprl.platform.tracking.tracker import Tracker
 from tests.platform.tracking.cases import cells_in, client_of, opened, record_all, runs
 
 HERS, HIS = "1" * 32, "2" * 32
-
-
-def of(home: Path, sweep_id: str, fresh: bool = False) -> Tracker:
-    tracker = Tracker(TrackingStore.choose(home, None), "tracked", "dprl run tracked.yaml", sweep_id)
-    tracker.open(cells_in(home), fresh)
-    return tracker
 
 
 def by_sweep(home: Path) -> dict[str, dict[str, tuple[str, str]]]:
@@ -39,13 +32,10 @@ def by_sweep(home: Path) -> dict[str, dict[str, tuple[str, str]]]:
 @pytest.mark.parametrize("fresh", [True, False])
 def test_sweeps_of_one_name_leave_each_other_alone(home: Path, fresh: bool) -> None:
     cells = cells_in(home)
-    record_all(of(home, HERS), cells)
+    record_all(opened(home, sweep_id=HERS), cells)
     hers = by_sweep(home)[HERS]
     assert len(hers) == 3
-    his = Tracker(TrackingStore.choose(home, None), "tracked", "dprl run tracked.yaml", HIS)
-    his.open(cells[:1], fresh)
-    his.record(cells[0], cells[0].folder.results())
-    his.close([], {}, "FINISHED")
+    record_all(opened(home, fresh, cells[:1], HIS), cells[:1])
     assert by_sweep(home)[HERS] == hers
     assert len(by_sweep(home)[HIS]) == 2
 
@@ -75,14 +65,13 @@ def test_runs_that_are_made_twice_are_kept_once(home: Path, monkeypatch: pytest.
     cells = cells_in(home)
     with monkeypatch.context() as network:
         network.setattr(MlflowClient, "create_run", twice(MlflowClient.create_run))
-        tracker = opened(home)
+        exporter = opened(home)
         for cell in cells:
-            tracker.begin(cell)
-            tracker.record(cell, cell.folder.results())
-    written = {tracker._parent, *tracker._cells.values()}
+            exporter.record(cell, cell.folder.results())
+    written = {exporter._parent, *exporter._cells.values()}
     if killed:
-        tracker = opened(home)
-    tracker.close([], {}, "FINISHED")
+        exporter = opened(home)
+    exporter.close([], {}, "FINISHED")
     parent, children = runs(home)
     assert {parent.info.run_id, *(run.info.run_id for run in children)} == written
     assert {run.info.status for run in (parent, *children)} == {"FINISHED"}

@@ -17,9 +17,7 @@ from dprl.platform.results.compare import groups_of as made_groups
 from dprl.platform.results.layout import SweepCell, SweepLayout
 from dprl.platform.results.sweep_identity import Grid
 from dprl.platform.sweeps.execution import LockedCell
-from dprl.platform.tracking.store import TrackingStore
-from dprl.platform.tracking.sweep_entries import SweepEntries, sweep_entries
-from dprl.platform.tracking.tracker import Tracker
+from dprl.platform.tracking.entries import SweepEntries, sweep_entries
 from tests.platform.results.cases import report_cell
 from tests.platform.tracking.cases import CONFIG, cells_in, client_of, opened, record_all, runs
 
@@ -37,15 +35,14 @@ def entries_of(home: Path, cells: list[SweepCell]) -> SweepEntries:
 
 def test_the_sweep_s_run_has_the_headline_of_its_best_cells_and_its_answer(home: Path) -> None:
     cells = cells_in(home)
-    tracker = opened(home)
+    exporter = opened(home)
     note = runs(home)[0].data.tags["mlflow.note.content"]
     assert "No cell is finished" in note
     assert "\n    dprl run tracked.yaml\n" in note
     for cell in cells:
-        tracker.record(cell, cell.folder.results())
+        exporter.record(cell, cell.folder.results())
     for _ in range(2):
-        tracker.close([], {}, "FINISHED")
-        tracker.describe(entries_of(home, cells))
+        assert not exporter.close([], {}, "FINISHED", entries_of(home, cells))
         parent, children = runs(home)
         regrets = [child.data.metrics["cell/regret"] for child in children]
         assert parent.data.metrics == {
@@ -70,9 +67,9 @@ def test_a_user_s_own_description_is_kept(home: Path) -> None:
     for run in (parent, children[0]):
         client.set_tag(run.info.run_id, "mlflow.note.content", "mine")
         client.delete_tag(run.info.run_id, "recorded") if run is not parent else None
-    tracker = opened(home)
-    record_all(tracker, cells)
-    tracker.describe(entries_of(home, cells))
+    exporter = opened(home)
+    record_all(exporter, cells)
+    assert not exporter.close([], {}, "FINISHED", entries_of(home, cells))
     parent, children = runs(home)
     assert {run.data.tags["mlflow.note.content"] for run in (parent, children[0])} == {"mine"}
 
@@ -106,9 +103,8 @@ def test_environments_have_metrics_of_their_own(tmp_path: Path) -> None:
         while not locked.advance(10.0).finished:
             pass
         locked.close()
-    tracker = Tracker(TrackingStore.choose(tmp_path, None), "tracked", "dprl run tracked.yaml")
-    tracker.open(cells, fresh=False)
-    tracker.describe(entries_of(tmp_path, cells))
+    exporter = opened(tmp_path, cells=cells)
+    assert not exporter.close([], {}, "FINISHED", entries_of(tmp_path, cells))
     assert runs(tmp_path)[0].data.metrics.keys() == {
         "best/regret",
         "best/riverswim horizon 2/none/regret",

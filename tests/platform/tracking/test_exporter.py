@@ -19,8 +19,8 @@ from dprl.platform.errors import UserError
 from dprl.platform.results.layout import SweepCell, SweepLayout
 from dprl.platform.results.summary import summary_row
 from dprl.platform.sweeps.execution import LockedCell
-from dprl.platform.tracking.store import EXPERIMENT, TrackingError, TrackingStore, runs_page
-from dprl.platform.tracking.tracker import Tracker
+from dprl.platform.tracking.exporter import Exporter
+from dprl.platform.tracking.store import EXPERIMENT, TrackingStore, runs_page
 from tests.platform.tracking.cases import CONFIG, cells_in, client_of, opened, record_all, runs
 
 pytestmark = pytest.mark.usefixtures("one_drawing")
@@ -98,10 +98,7 @@ def test_constants_are_at_step_0_in_groups(home: Path) -> None:
 
 
 def record_grid(home: Path, grid: list[SweepCell]) -> None:
-    tracker = Tracker(TrackingStore.choose(home, None), "tracked", "dprl run tracked.yaml")
-    tracker.open(grid, fresh=False)
-    for cell in grid:
-        tracker.record(cell, cell.folder.results())
+    record_all(opened(home, cells=grid), grid)
 
 
 def test_a_cell_outside_the_grid_is_reported_from_those_in_it(home: Path) -> None:
@@ -187,36 +184,50 @@ def test_recording_again_adds_nothing(home: Path) -> None:
         assert len(steps) == len(set(steps)) == 40
 
 
-def test_no_run_stays_running(home: Path) -> None:
+@pytest.mark.parametrize("grid", [slice(0, 2), slice(0, 1)])
+def test_no_run_stays_running(home: Path, grid: slice, monkeypatch: pytest.MonkeyPatch) -> None:
     cells = cells_in(home)
-    first = opened(home)
-    first.begin(cells[0])
-    first.begin(cells[1])
+    killed = opened(home)
+    with monkeypatch.context() as kill:
+        kill.setattr(killed.client, "set_terminated", raising(KeyboardInterrupt))
+        for cell in cells:
+            with pytest.raises(KeyboardInterrupt):
+                killed.record(cell, cell.folder.results())
     assert {run.info.status for run in runs(home)[1]} == {"RUNNING"}
-    # The process is killed here; the next one finds the same runs.
-    second = opened(home)
-    second.record(cells[0], cells[0].folder.results())
-    second.begin(cells[1])
-    second.close([], {}, "KILLED")
+    # The next process finds the same runs.
+    after = opened(home, cells=cells[grid])
+    after.record(cells[0], cells[0].folder.results())
+    after.close([], {}, "KILLED")
     parent, children = runs(home)
     assert parent.info.status == "KILLED"
     assert [run.info.status for run in children] == ["FINISHED", "KILLED"]
 
 
-@pytest.mark.parametrize("grid", [slice(0, 2), slice(0, 1)])
-def test_what_a_killed_call_left_running_is_ended_though_it_does_not_begin_again(home: Path, grid: slice) -> None:
+def test_a_run_lasts_as_long_as_its_cell(home: Path) -> None:
     cells = cells_in(home)
-    killed = opened(home)
-    for cell in cells:
-        killed.begin(cell)
-    after = Tracker(TrackingStore.choose(home, None), "tracked", "dprl run tracked.yaml")
-    after.open(cells[grid], fresh=False)
-    after.record(cells[0], cells[0].folder.results())
-    after.close([], {}, "KILLED")
-    assert {run.data.tags["digest"]: run.info.status for run in runs(home)[1]} == {
-        cells[0].digest: "FINISHED",
-        cells[1].digest: "KILLED",
-    }
+    record_all(opened(home), cells)
+    for cell, child in zip(cells, runs(home)[1], strict=True):
+        results = cell.folder.results()
+        times = [child.info.start_time / 1000, child.info.end_time / 1000]
+        assert times == pytest.approx([results.finished_at - results.seconds, results.finished_at], abs=0.002)
+
+
+def test_a_cell_that_ran_again_is_written_again(home: Path) -> None:
+    cells = cells_in(home)
+    record_all(opened(home), cells)
+    results = cells[0].folder.results()
+    again = opened(home)
+    again.record(cells[0], dataclasses.replace(results, finished_at=results.finished_at + 60, theorem="another"))
+    again.close([], {}, "FINISHED")
+    child = runs(home)[1][0]
+    assert (child.info.status, child.data.tags["theorem"]) == ("FINISHED", "another")
+
+
+def raising(error: type[BaseException]) -> Any:
+    def raised(*_: object) -> None:
+        raise error
+
+    return raised
 
 
 class Lost(MlflowException):
@@ -231,29 +242,27 @@ def test_a_store_that_is_lost_in_the_middle_of_a_cell_gets_all_of_it_later(
     cell = cells_in(home)[0]
     at = 0
     while True:
-        tracker = opened(home, fresh=True)
+        lost_once = list[str]()
+        exporter = Exporter(TrackingStore.choose(home, None), "tracked", "dprl run tracked.yaml", lost_once.append)
+        exporter.open(cells_in(home), fresh=True)
         counting = itertools.count()
-        request = getattr(tracker.client, call)
+        request = getattr(exporter.client, call)
 
         def lost(*words: object, at: int = at, counting: Any = counting, request: Any = request, **more: object) -> Any:
             if next(counting) == at:
                 raise Lost("the connection was cut")
             return request(*words, **more)
 
-        monkeypatch.setattr(tracker.client, call, lost)
-        try:
-            tracker.begin(cell)
-            tracker.record(cell, cell.folder.results())
-        except TrackingError:
-            pass
-        else:
+        monkeypatch.setattr(exporter.client, call, lost)
+        exporter.record(cell, cell.folder.results())
+        if not lost_once:
             break
         later = opened(home)
         later.record(cell, cell.folder.results())
         later.close([], {}, "FINISHED")
         (run,) = [run for run in runs(home)[1] if run.data.tags["digest"] == cell.digest]
         assert run.info.status == "FINISHED"
-        assert run.data.tags["recorded"] == "true"
+        assert run.data.tags["recorded"] == repr(cell.folder.results().finished_at)
         kept = {file.path for file in client_of(home).list_artifacts(run.info.run_id)}
         assert kept == {file.name for file in cell.folder.artifacts()}
         at += 1
@@ -262,9 +271,9 @@ def test_a_store_that_is_lost_in_the_middle_of_a_cell_gets_all_of_it_later(
 
 def test_a_failure_is_reported_until_it_is_repaired(home: Path) -> None:
     cells = cells_in(home)
-    tracker = opened(home)
-    tracker.fail(cells[0], "ValueError: something")
-    tracker.close([], {}, "FAILED")
+    exporter = opened(home)
+    exporter.fail(cells[0], "ValueError: something")
+    exporter.close([], {}, "FAILED")
     failed = runs(home)[1][0]
     assert (failed.info.status, failed.data.tags["failure"]) == ("FAILED", "ValueError: something")
     record_all(opened(home), cells)
@@ -325,10 +334,10 @@ def test_a_home_may_have_any_name(finished_home: Path, tmp_path: Path, name: str
 
 def test_the_environment_names_the_experiment(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "shared with others")
-    tracker = opened(home)
-    record_all(tracker, cells_in(home))
+    exporter = opened(home)
+    record_all(exporter, cells_in(home))
     found = client_of(home).get_experiment_by_name("shared with others")
     assert found is not None
     assert len(client_of(home).search_runs([found.experiment_id])) == 3
     page = f"/#/experiments/{found.experiment_id}/runs?workflowType=machine_learning"
-    assert tracker.page == runs_page(home / "mlflow.db") == page
+    assert exporter.page == runs_page(home / "mlflow.db") == page

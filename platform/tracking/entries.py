@@ -1,8 +1,9 @@
-"""Entries of a finished cell in MLflow: parameters, points of its metrics, and its certificate as tags and in words."""
+"""Entries of MLflow: parameters, metrics, tags and notes of a cell, and the headline and the answer of a sweep."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,8 +13,11 @@ from mlflow import entities
 
 from dprl.algorithms import Metric
 from dprl.platform.configs.experiment import Experiment, Scalar
+from dprl.platform.reports.report import answer_of, budget_table, leading_budget
 from dprl.platform.reports.verdicts import certificate_facts, verdict_line
 from dprl.platform.results.cell_folder import CellResults
+from dprl.platform.results.cells import Cell
+from dprl.platform.results.compare import Group
 from dprl.platform.results.inference import bands
 from dprl.platform.results.summary import (
     by_seed,
@@ -39,6 +43,15 @@ _IDENTITY = {"Algorithm": "algorithm.name", "Epsilon": "privacy.epsilon", "Trust
 _REACHED = "reached/"
 _DERIVED = "derived_"
 CERTIFICATE_HEADING = "### Certificate"
+ANSWER_HEADING = "### Answer"
+_BEST = "best"
+_MOST_GROUPS = 12
+"""Most environments with their own metrics. Each is a section of MLflow's charts."""
+_MOST_LINES = 30
+_NOT_IN_KEYS = re.compile(r"[^\w.\- /:]")
+
+SweepEntries = tuple[dict[str, float], str]
+"""Entries of a sweep's own run: constants by their keys, and its description in Markdown."""
 
 
 def cell_metrics(metrics: Sequence[Metric], results: CellResults, horizon: float = math.inf) -> list[entities.Metric]:
@@ -116,14 +129,15 @@ def cell_parameters(experiment: Experiment) -> dict[str, Scalar]:
     return known | settings
 
 
-def certificate_tags(certificate: Mapping[str, Any]) -> dict[str, str]:
-    """Return the search tags: algorithm, trust model, verdict and certified epsilon."""
-    stands = standing(certificate)
+def cell_tags(results: CellResults) -> dict[str, str]:
+    """Return the search tags: algorithm, trust model, verdict, certified epsilon and theorem."""
+    stands = standing(results.certificate)
     return {
-        "algorithm": certificate["algorithm"],
-        "trust_model": certificate["trust_model"],
+        "algorithm": results.certificate["algorithm"],
+        "trust_model": results.certificate["trust_model"],
         "verdict": stands.verdict,
         "proved_epsilon": f"{stands.proved:.6g}",
+        "theorem": results.theorem or "none",
     }
 
 
@@ -142,3 +156,65 @@ def certificate_note(certificate: Mapping[str, Any]) -> str:
         rows.append(f"| {name if name != previous else ''} | {escaped} |")
         previous = name
     return "\n".join([f"{CERTIFICATE_HEADING}\n", f"**{verdict_line(certificate)}**\n", "| | |", "|:--|:--|", *rows])
+
+
+def sweep_entries(groups: Sequence[Group], command: str) -> SweepEntries:
+    """Return the entries of a sweep with these groups of finished cells; `command` resumes it.
+
+    The metrics `best/MODEL/...` are the headline, as mean over seeds, and the certified epsilon of each trust model's
+    best cell; `best/...` are those of the cell in the report's first sentence, if there is one, else of the best cell.
+    With several environments each has metrics under its title. A private cell without a finite certified epsilon is
+    never the best.
+    """
+    compared = [group for group in groups if group.metric is not None][:_MOST_GROUPS]
+    metrics = dict[str, float]()
+    for group in compared:
+        best = dict(_best_cells(group))
+        folder = _BEST if len(compared) == 1 else f"{_BEST}/{_NOT_IN_KEYS.sub(' ', group.title)}"
+        for model, cell in best.items():
+            metrics |= _numbers(f"{folder}/{model}", cell)
+        if group is compared[0] and best:
+            metrics |= _numbers(_BEST, next(iter(best.values())))
+    named = leading_budget(groups)
+    if named is not None and named.place is not None:
+        metrics |= _numbers(_BEST, named.cell)
+    return metrics, _note(groups, command)
+
+
+def unfinished_note(command: str) -> str:
+    """Return the description of a sweep without a finished cell."""
+    return _with_command("No cell is finished that could be compared.", command)
+
+
+def _best_cells(group: Group) -> Iterator[tuple[str, Cell]]:
+    """Yield every trust model with its best cell, the first one in the group."""
+    for model in dict.fromkeys(str(cell.row["privacy.model"]) for cell in group.cells):
+        fit = [cell for cell in group.cells if cell.row["privacy.model"] == model]
+        found = next((cell for cell in fit if not cell.private or math.isfinite(cell.proved)), None)
+        if found is not None:
+            yield model, found
+
+
+def _numbers(folder: str, cell: Cell) -> dict[str, float]:
+    """Return the finite numbers of a best cell by their keys."""
+    if cell.metric is None:
+        return {}
+    numbers = {f"{folder}/{cell.metric.name}": float(cell.finals.mean())}
+    if cell.private:
+        numbers[f"{folder}/certified_epsilon"] = cell.proved
+    return {key: number for key, number in numbers.items() if math.isfinite(number)}
+
+
+def _note(groups: Sequence[Group], command: str) -> str:
+    """Return the answer of the report's heading, its numbers, and the best cell within each privacy budget."""
+    answer = answer_of(groups)
+    if not answer:
+        return unfinished_note(command)
+    table = budget_table(groups)
+    lines = [f"| {' | '.join(row)} |" for row in ([*table.headers], ["---"] * len(table.headers), *table.body)]
+    more = ["", "All others: report.html"] * (len(lines) > _MOST_LINES)
+    return _with_command("\n".join([f"**{answer}.**", "", *lines[:_MOST_LINES], *more]), command)
+
+
+def _with_command(answer: str, command: str) -> str:
+    return f"{ANSWER_HEADING}\n\n{answer}\n\nThis command resumes or repeats the sweep:\n\n    {command}\n"
