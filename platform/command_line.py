@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-import argparse
 import atexit
 import gc
 import os
-import shutil
 import sys
-import textwrap
-from collections.abc import Generator, Iterator, Sequence
-from typing import NoReturn
+from collections.abc import Callable, Sequence
 
-from rich_argparse import RawDescriptionRichHelpFormatter
+from cyclopts import App, CycloptsError, Group, Parameter, UnusedCliTokensError
 
-from dprl.platform.commands import COMMANDS, GROUPS, WORKING
+from dprl.platform import program
+from dprl.platform.commands.audit import audit
+from dprl.platform.commands.certify import certify
+from dprl.platform.commands.compose import compose
+from dprl.platform.commands.list_parts import list_parts
+from dprl.platform.commands.new import new
+from dprl.platform.commands.plot import plot
+from dprl.platform.commands.report import report
+from dprl.platform.commands.reproduce import reproduce
+from dprl.platform.commands.submit import submit
+from dprl.platform.commands.sweep import run, sweep
+from dprl.platform.commands.ui import ui
+from dprl.platform.commands.verify import verify
 from dprl.platform.errors import (
     EXIT_BAD_INPUT,
     EXIT_DONE,
@@ -24,15 +32,44 @@ from dprl.platform.errors import (
     broken_rule,
     fits_into_text,
     missing_extra,
-    nearest,
     print_error,
-    suggestion,
 )
-from dprl.platform.program import command, program, sigterm_as_ctrl_c
-from dprl.platform.tracking.redaction import without_secrets
 
+_CLUSTER = "--address http://HOST:8265 --storage /shared/dprl --tracking-uri http://HOST:5000"
+GROUPS: dict[str, dict[Callable[..., int], str]] = {
+    "run experiments": {
+        run: "run smoke --set privacy='{model: jdp, epsilon: 2}' --seeds 2",
+        sweep: "sweep tune_configs/regret_vs_epsilon.yaml --name first_try",
+        submit: f"submit smoke {_CLUSTER}",
+        reproduce: "reproduce pgc-a3c --quick",
+    },
+    "look at results": {
+        report: "report regret_vs_epsilon",
+        plot: "plot regret_vs_epsilon frontier --style paper --width 2.7 --out frontier.pdf",
+        ui: "ui --port 5001",
+    },
+    "check privacy": {
+        certify: "certify --mechanism gaussian --epsilon 1 --delta 1e-6 --users 1000 --horizon 5",
+        verify: "verify smoke",
+        compose: "compose first/certificate.json second/certificate.json --out both.json",
+        audit: "audit smoke --runs 200000",
+    },
+    "write configs and parts": {
+        list_parts: "list bernstein_vi",
+        new: "new algorithm my_ucb",
+    },
+}
+"""Commands with an example, by headings of the help. The example begins with the command's name."""
+COMMANDS = {example.split()[0]: command for group in GROUPS.values() for command, example in group.items()}
+WORKING = {"run", "sweep", "submit", "reproduce"}
+"""Commands that do more than answer on standard output."""
 _GARBAGE_THRESHOLD = 50_000
 """Number of new objects that triggers a collection of the first generation; Python's default is 700."""
+_END = """example: {} sweep tune_configs/smoke.yaml
+
+Results go to ./dprl_runs, or to $DPRL_HOME.
+
+Exit codes: 0 done, 1 some cell failed, 2 bad input, 130 interrupted."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _collect_garbage_rarely()
     # Figures go to files. A notebook sets it for every command, to a backend that may not be installed.
     os.environ.pop("MPLBACKEND", None)
-    with sigterm_as_ctrl_c():
+    with program.sigterm_as_ctrl_c():
         code = _run(list(sys.argv[1:] if argv is None else argv))
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -61,20 +98,29 @@ def _collect_garbage_rarely() -> None:
     atexit.register(gc.freeze)
 
 
-def _run(arguments: Sequence[str]) -> int:
+def _run(words: list[str]) -> int:
     """Run one command and return its exit code."""
+    program.TYPED[:] = words
     try:
-        _require_command(arguments)
-        for word in arguments:
+        for word in words:
             if not fits_into_text(word):
                 raise broken_rule("argument", "must be UTF-8", word, "rename the file or folder")
-        options = _parsed(arguments)
-        options.resume_command = getattr(options, "resume_command", resume_command(arguments))
-        # Imported here because `dprl --help` must not wait for numba.
-        from dprl.platform.plugins import load_plugins  # noqa: PLC0415
+        command, bound, _ = app().parse_args(words or ["--help"], print_error=False, exit_on_error=False)
+        if words and words[0] in COMMANDS:
+            # Imported here because `dprl --help` must not wait for numba.
+            from dprl.platform.plugins import load_plugins  # noqa: PLC0415
 
-        load_plugins()
-        return COMMANDS[options.command].run(options)
+            load_plugins()
+        return command(*bound.args, **bound.kwargs) or EXIT_DONE
+    except CycloptsError as error:
+        told = str(error)
+        if isinstance(error, UnusedCliTokensError):
+            told = f"unrecognized arguments: {' '.join(error.unused_tokens or ())};"
+            # A shell splits an unquoted {model: jdp, epsilon: 1} at its spaces.
+            told += " quote the value of --set;" if any(word.endswith((":", "}")) for word in words) else ""
+        see = program.command(*(word for word in words[:1] if word in COMMANDS), "--help")
+        print_error(f"dprl: {' '.join(told.split())} see `{see}`")
+        return EXIT_BAD_INPUT
     except UserError as error:
         print_error(f"dprl: {error}")
         return EXIT_BAD_INPUT
@@ -82,123 +128,39 @@ def _run(arguments: Sequence[str]) -> int:
         print_error(f"dprl: {missing_extra(error)}")
         return EXIT_BAD_INPUT
     except KeyboardInterrupt:
-        print_error(f"dprl: interrupted; the same command starts again: {resume_command(arguments)}")
+        print_error(f"dprl: interrupted; the same command starts again: {program.resume_command()}")
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader (head, less) has closed the pipe: fine for an answer, but not for a command that does work.
-        return EXIT_DONE if _answers(arguments) else EXIT_SOME_FAILED
-    except SystemExit as done:  # argparse ends this way after --help
-        return int(done.code or 0)
+        working = bool(words) and words[0] in WORKING and "--dry-run" not in words
+        return EXIT_SOME_FAILED if working else EXIT_DONE
 
 
-def _answers(arguments: Sequence[str]) -> bool:
-    """Whether the command only prints an answer."""
-    return not arguments or arguments[0] not in WORKING or "--dry-run" in arguments
-
-
-def resume_command(words: Sequence[str]) -> str:
-    """Return the command that resumes the one with these words, without secrets because it is written to files."""
-    return command(*(_harmless(word) for word in words if word != "--fresh"))
-
-
-def _harmless(word: str) -> str:
-    """Return a word of a command without possible secrets in an address."""
-    option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
-    return f"{option}{equals}{without_secrets(value)}"
-
-
-def _parsed(words: Sequence[str]) -> argparse.Namespace:
-    """Return the options; raise UserError."""
-    parser = _parser()
-    options, unknown = parser.parse_known_args(words)
-    if not unknown:
-        return options
-    meant = nearest(unknown[0].partition("=")[0], options.flags)
-    # A shell splits an unquoted {model: jdp, epsilon: 1} at its spaces.
-    unquoted = any(word.endswith((":", "}")) for word in unknown)
-    hint = f"did you mean {meant}? " if meant else "quote the value of --set; " if unquoted else ""
-    raise UserError(f"unrecognized arguments: {' '.join(unknown)}; {hint}see `{command(options.command, '--help')}`")
-
-
-class _Parser(argparse.ArgumentParser):
-    """Parser that raises errors of one line, without the usage."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise UserError."""
-        raise UserError(f"{message}; see `{self.prog} --help`")
-
-
-class _Help(RawDescriptionRichHelpFormatter):
-    """Help in colour, with headings as they are written; the commands are in a description, by groups."""
-
-    group_name_formatter = str
-
-    def _iter_indented_subactions(self, action: argparse.Action) -> Generator[argparse.Action, None, None]:
-        """Yield none of the commands, which would be listed a second time."""
-        del action
-        yield from ()
-
-
-def _overview() -> Iterator[str]:
-    """Yield the lines of the help on all commands, by group."""
-    widest = max(map(len, COMMANDS))
-    width = min(100, shutil.get_terminal_size().columns) - 4
-    for title, group in GROUPS.items():
-        yield title
-        for name, module in group.items():
-            yield from textwrap.wrap(
-                module.HELP, width, initial_indent=f"  {name:<{widest}}  ", subsequent_indent=" " * (widest + 4)
-            )
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog=program(),
-        description="Differentially private reinforcement learning, with a privacy certificate for every run.",
-        epilog=f"example: {program()} sweep tune_configs/smoke.yaml\n\n"
-        "Results go to ./dprl_runs, or to $DPRL_HOME.\n"
-        "Exit codes: 0 done, 1 some cell failed, 2 bad input, 130 interrupted.",
-        formatter_class=_Help,
-        allow_abbrev=False,
+def app() -> App:
+    """Return the application."""
+    name = program.program()
+    found = App(
+        name,
+        help="Differentially private reinforcement learning, with a privacy certificate for every run.",
+        help_epilogue=_END.format(name),
+        help_format="plaintext",
+        version=_version,
+        default_parameter=Parameter(negative="", show_default=False, json_list=False),
+        result_action="return_value",
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
-    subparsers = parser.add_subparsers(
-        title="commands",
-        description="\n".join(_overview()),
-        metavar="COMMAND",
-        required=True,
-        help=f"`{program()} COMMAND --help` lists its flags",
-    )
-    for name, module in COMMANDS.items():
-        own = subparsers.add_parser(
-            name,
-            help=module.HELP,
-            description=f"{module.HELP[0].upper()}{module.HELP[1:]}.",
-            epilog=f"example: {program()} {module.EXAMPLE}",
-            formatter_class=_Help,
-            allow_abbrev=False,
-        )
-        module.add_flags(own)
-        flags = [flag for action in own._actions for flag in action.option_strings]
-        own.set_defaults(command=name, flags=flags)
-    return parser
+    for heading, commands in GROUPS.items():
+        group = Group.create_ordered(heading)
+        for place, (command, example) in enumerate(commands.items()):
+            epilogue = f"example: {name} {example}"
+            found.command(command, example.split()[0], group=group, help_epilogue=epilogue, sort_key=place)
+    found.register_install_completion_command()
+    return found
 
 
-class _Version(argparse.Action):
-    """Prints the version, which is looked up only then because it takes a moment."""
+def _version() -> str:
+    from dprl import __version__  # noqa: PLC0415 - it takes a moment
 
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        """Print it and exit."""
-        from dprl import __version__  # noqa: PLC0415
-
-        print(f"dprl {__version__}")
-        parser.exit()
-
-
-def _require_command(words: Sequence[str]) -> None:
-    """Raise UserError if the first word is no command, with the nearest one, which argparse would not suggest."""
-    if words and not words[0].startswith("-") and words[0] not in COMMANDS:
-        raise broken_rule("COMMAND", "must be a command", words[0], suggestion(words[0], list(COMMANDS)))
+    return f"dprl {__version__}"
 
 
 if __name__ == "__main__":

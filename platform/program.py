@@ -9,14 +9,18 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+from dprl.platform.redaction import without_secrets
+
 STDOUT, STDERR = 1, 2
 _NAME = "dprl"
 _FINALIZER_SECONDS = 0.1
+TYPED: list[str] = []
+"""Words of the running command."""
 
 
 def command(*words: str) -> str:
@@ -37,6 +41,20 @@ def program() -> str:
     if os.sep not in relative:
         relative = os.path.join(os.curdir, relative)  # noqa: PTH118 - a Path would drop the ./
     return min(str(called.absolute()), relative, key=len)
+
+
+def resume_command(words: Sequence[str] | None = None) -> str:
+    """Return the command that resumes the one with these words, by default the running one.
+
+    It has no secrets, because it is written to files.
+    """
+    return command(*(_harmless(word) for word in (TYPED if words is None else words) if word != "--fresh"))
+
+
+def _harmless(word: str) -> str:
+    """Return a word of a command without possible secrets in an address."""
+    option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+    return f"{option}{equals}{without_secrets(value)}"
 
 
 @contextmanager

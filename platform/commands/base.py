@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
 
 from dprl.platform.errors import (
     EXIT_DONE,
@@ -21,59 +23,92 @@ from dprl.platform.errors import (
     how_to_resume,
     print_error,
 )
-from dprl.platform.program import STDERR, STDOUT, redirected
+from dprl.platform.program import STDERR, STDOUT, redirected, resume_command
 
 if TYPE_CHECKING:
     from dprl.platform.configs.experiment import Experiment
 
-_SET = "replace a value, e.g. env.horizon=10 or 'privacy={model: jdp, epsilon: 2}'; may be repeated"
-_STORAGE = "as for sweep (default: $DPRL_HOME or ./dprl_runs)"
-SWITCHES = {
-    "--fresh": "delete earlier results of this name and restart",
-    "--quiet": "print only results and errors",
-}
-"""Flags of `run`, `sweep` and `submit`, with their help."""
+Json = Annotated[bool, Parameter("--json", help="print JSON for a program to read")]
+Storage = Annotated[str | None, Parameter(help="as for sweep (default: $DPRL_HOME or ./dprl_runs)")]
+Settings = Annotated[
+    list[str],
+    Parameter("--set", help="replace a value, e.g. env.horizon=10 or 'privacy={model: jdp, epsilon: 2}'; repeatable"),
+]
+Fresh = Annotated[bool, Parameter(help="delete earlier results of this name and restart")]
 
 
-def add_config(parser: argparse.ArgumentParser) -> None:
-    """Add CONFIG, --set and --json."""
-    parser.add_argument("config", metavar="CONFIG", help="a YAML file, or the name of one in tune_configs/")
-    add_set(parser)
-    add_json(parser)
+def whole(least: int, most: int, example: str, text: str) -> Parameter:
+    """Return the flag of a whole number from `least` to `most`, such as '40' or '1e5', with this help."""
+
+    def convert(_: object, tokens: Sequence[object]) -> int:
+        token = tokens[0]
+        word = str(getattr(token, "value", token))
+        try:
+            value = math.nan if "_" in word else float(word)
+        except ValueError:
+            value = math.nan
+        if not (value.is_integer() and least <= value <= most):
+            rule = f"must be a whole number from {least} to {most}"
+            raise broken_rule(str(getattr(token, "keyword", "")), rule, word, f"write e.g. {example}")
+        return int(value)
+
+    return Parameter(converter=convert, allow_leading_hyphen=True, help=text)
 
 
-def add_set(parser: argparse.ArgumentParser, text: str = _SET) -> None:
-    """Add --set."""
-    parser.add_argument("--set", metavar="PATH=VALUE", action="append", default=[], help=text)
+@Parameter(name="*")
+@dataclass(frozen=True)
+class RunFlags:
+    """Flags of commands that run the cells of a config."""
+
+    settings: Settings = field(default_factory=list)
+    name: Annotated[str | None, Parameter(help="name of the sweep and its folder (default: the config's)")] = None
+    fresh: Fresh = False
+    quiet: Annotated[bool, Parameter(help="print only results and errors")] = False
+    tracking_uri: Annotated[
+        str | None,
+        Parameter(help="URI of MLflow, from the head of a cluster (default: $MLFLOW_TRACKING_URI, or a database)"),
+    ] = None
+    as_json: Json = False
+
+    @property
+    def overrides(self) -> list[str]:
+        """Values that replace those of the config."""
+        # Quoted, because YAML would read a name such as 1e5 as a number.
+        return [*self.settings, *([] if self.name is None else [f"name={json.dumps(self.name)}"])]
+
+    def cells(self, config: str, here: bool = True) -> list[Experiment]:
+        """Return the cells of a config, which are to run on this machine or elsewhere. Raises UserError."""
+        return expanded_cells(config, self.overrides, here=here)
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add --json."""
-    parser.add_argument("--json", action="store_true", help="print JSON for a program to read")
+@Parameter(name="*")
+@dataclass(frozen=True)
+class SweepFlags(RunFlags):
+    """Flags of `sweep`, of which `submit` hands on `words`."""
 
+    storage: Annotated[
+        str | None, Parameter(help="folder of all results, seen by all nodes (default: $DPRL_HOME or ./dprl_runs)")
+    ] = None
+    max_restarts: Annotated[
+        int | None,
+        whole(-1, 10**6, "20", "how often a cell restarts after its worker or node is lost; -1: no limit (default: 3)"),
+    ] = None
+    cpus: Annotated[int | None, whole(1, 100_000, "4", "use at most N CPUs, at least one per cell (default: all)")] = (
+        None
+    )
+    memory: Annotated[str | None, Parameter(help="GB of memory that Ray reserves per cell, as in the config")] = None
 
-def add_storage(parser: argparse.ArgumentParser, text: str = _STORAGE) -> None:
-    """Add --storage."""
-    parser.add_argument("--storage", metavar="URI", help=text)
+    @property
+    def overrides(self) -> list[str]:
+        """Values that replace those of the config."""
+        return [*super().overrides, *([] if self.memory is None else [f"memory={self.memory}"])]
 
-
-def add_naming(parser: argparse.ArgumentParser) -> None:
-    """Add --name and SWITCHES."""
-    parser.add_argument("--name", help="name of the sweep and of its folder (default: the config's name)")
-    for flag, text in SWITCHES.items():
-        parser.add_argument(flag, action="store_true", help=text)
-
-
-def whole_number(flag: str, text: str, bounds: tuple[int, int], remedy: str) -> int:
-    """Return the whole number in `text`, e.g. '40' or '1e5'. Raises UserError outside the bounds."""
-    least, most = bounds
-    try:
-        value = math.nan if "_" in text else float(text)
-    except ValueError:
-        value = math.nan
-    if not (value.is_integer() and least <= value <= most):
-        raise broken_rule(flag, f"must be a whole number from {least} to {most}", text, remedy)
-    return int(value)
+    @property
+    def words(self) -> list[str]:
+        """Words that give another `dprl sweep` these flags, but for the config, the store and the storage."""
+        switches = [f"--{name}" for name in ("fresh", "quiet") if getattr(self, name)]
+        numbers = {"--max-restarts": self.max_restarts, "--cpus": self.cpus}
+        return switches + [word for flag, n in numbers.items() if n is not None for word in (flag, str(n))]
 
 
 def stdout_for_results(on_ray: bool = False) -> AbstractContextManager[None]:
@@ -84,7 +119,7 @@ def stdout_for_results(on_ray: bool = False) -> AbstractContextManager[None]:
     return redirected(STDOUT, None if on_ray else STDERR)
 
 
-def as_json(data: object) -> str:
+def json_text(data: object) -> str:
     """Return `data` as the JSON text that `--json` prints."""
     return json.dumps(_json_ready(data), indent=2, allow_nan=False)
 
@@ -107,10 +142,10 @@ def unwritable(path: str | Path, error: OSError, kind: str = "file", option: str
     return broken_rule(option, f"must be a {kind} that can be written ({error.strerror})", str(path), "choose another")
 
 
-def interrupted(error: KeyboardInterrupt, options: argparse.Namespace) -> int:
+def interrupted(error: KeyboardInterrupt, command: str | None = None) -> int:
     """Print the command that resumes, unless the sweep has already printed it, and return the exit code."""
     if not isinstance(error, Interrupted):
-        print_error(f"dprl: {how_to_resume(options.resume_command)}")
+        print_error(f"dprl: {how_to_resume(command or resume_command())}")
     return EXIT_INTERRUPTED
 
 
@@ -129,20 +164,12 @@ def exit_code(failed: Sequence[str], unwritten: Sequence[str] = ()) -> int:
     return EXIT_SOME_FAILED if failed or unwritten else EXIT_DONE
 
 
-def overrides(options: argparse.Namespace) -> list[str]:
-    """Return the values that the command line replaces in the config, --name and --memory among them."""
-    name, memory = getattr(options, "name", None), getattr(options, "memory", None)
-    # Quoted, because YAML would read a name such as 1e5 as a number.
-    named = [] if name is None else [f"name={json.dumps(name)}"]
-    return [*options.set, *named, *([] if memory is None else [f"memory={memory}"])]
-
-
-def expanded_cells(options: argparse.Namespace) -> list[Experiment]:
-    """Return the cells of the config that the command names. Raises UserError."""
+def expanded_cells(config: str, overrides: Sequence[str], run: bool = True, here: bool = True) -> list[Experiment]:
+    """Return the cells of a config, to be run or only certified, on this machine or elsewhere. Raises UserError."""
     from dprl.platform.configs.config import load_cells
     from dprl.platform.configs.memory import require_memory
 
-    cells = load_cells(options.config, overrides(options))
-    # Before anything is built: an environment may need more memory than there is. `certify` runs no cell.
-    require_memory(cells, run=options.command != "certify", here=getattr(options, "address", None) is None)
+    cells = load_cells(config, overrides)
+    # Before anything is built: an environment may need more memory than there is.
+    require_memory(cells, run=run, here=here)
     return cells

@@ -2,59 +2,66 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Annotated
 
-from dprl.platform.commands.base import add_json, add_set, as_json, expanded_cells, say
+from cyclopts import Group, Parameter
+
+from dprl.platform.commands.base import Json, Settings, expanded_cells, json_text, say
 from dprl.platform.errors import EXIT_DONE, UserError, broken_rule
 
-HELP = "show the privacy certificate of each cell without running it, or of planned counts without a config"
-EXAMPLE = "certify regret_vs_epsilon --set episodes=1000"
-_PLANNED = {
-    "model": "trust model (default: jdp)",
-    "epsilon": "epsilon of the guarantee",
-    "delta": "delta of the guarantee (default: 0)",
-    "mechanism": "noise, e.g. gaussian (default: auto)",
-    "counter": "continual counter of jdp, e.g. binary_tree (default: auto)",
-    "families": "released counts: separate or one_hot (default: auto)",
-    "users": "number of users, one episode each",
-    "horizon": "steps per episode",
-    "states": "number of states of the MDP (default: 2)",
-    "actions": "number of actions of the MDP (default: 2)",
-}
+_Text = str | None
 
 
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
-    config = "a YAML file, or the name of one in tune_configs/; leave it out for planned counts"
-    parser.add_argument("config", metavar="CONFIG", nargs="?", help=config)
-    add_set(parser)
-    planned = parser.add_argument_group("planned counts of an MDP, without CONFIG")
-    for name, text in _PLANNED.items():
-        planned.add_argument(f"--{name}", metavar=name[0].upper(), help=text)
-    add_json(parser)
-    example = "certify --mechanism gaussian --epsilon 1 --delta 1e-6 --users 1000 --horizon 5"
-    parser.epilog = f"{parser.epilog}\n         {parser.prog.partition(' ')[0]} {example}"
+@Parameter(name="*", group=Group("planned counts of an MDP, without CONFIG"))
+@dataclass(frozen=True)
+class Planned:
+    """Settings of planned counts, as they were typed."""
+
+    model: Annotated[_Text, Parameter(help="trust model (default: jdp)")] = None
+    epsilon: Annotated[_Text, Parameter(help="epsilon of the guarantee")] = None
+    delta: Annotated[_Text, Parameter(help="delta of the guarantee (default: 0)")] = None
+    mechanism: Annotated[_Text, Parameter(help="noise, e.g. gaussian (default: auto)")] = None
+    counter: Annotated[_Text, Parameter(help="continual counter of jdp, e.g. binary_tree (default: auto)")] = None
+    families: Annotated[_Text, Parameter(help="released counts: separate or one_hot (default: auto)")] = None
+    users: Annotated[_Text, Parameter(help="number of users, one episode each")] = None
+    horizon: Annotated[_Text, Parameter(help="steps per episode")] = None
+    states: Annotated[_Text, Parameter(help="number of states of the MDP (default: 2)")] = None
+    actions: Annotated[_Text, Parameter(help="number of actions of the MDP (default: 2)")] = None
 
 
-def run(options: argparse.Namespace) -> int:
-    """Show every cell's planned certificate and a table of all, or the one of planned counts."""
+def certify(
+    config: Annotated[_Text, Parameter(help="a YAML file, or the name of one in tune_configs/")] = None,
+    /,
+    *,
+    settings: Settings = (),  # type: ignore[assignment]
+    planned: Planned | None = None,
+    as_json: Json = False,
+) -> int:
+    """Show the privacy certificate of each cell without running it, or of planned counts without a config."""
     from dprl.platform.configs.config import labels_of, planned_certificates
+    from dprl.platform.configs.planned import planned_certificate
     from dprl.platform.configs.varying import unequal_schedules
     from dprl.platform.reports.terminal import table_text
     from dprl.platform.reports.verdicts import certificate_text, certificates_table
 
-    given = {name: getattr(options, name) for name in _PLANNED if getattr(options, name) is not None}
-    if options.config is None:
-        labels, certificates = ["planned counts"], [_planned(options, given)]
+    given = {name: text for name, text in asdict(planned or Planned()).items() if text is not None}
+    if config is None:
+        if settings:
+            raise broken_rule("--set", "is for a config", settings[0], "name one")
+        if not given:
+            remedy = "name one, or write e.g. --epsilon 1 --users 100 --horizon 5"
+            raise UserError(f"CONFIG: is required, got nothing; {remedy}")
+        numbers = {name: _number(text) for name, text in given.items()}
+        labels, certificates = ["planned counts"], [planned_certificate(numbers).to_dict()]
     elif given:
         name, value = next(iter(given.items()))
         raise broken_rule(f"--{name}", "is for planned counts, without CONFIG", value, "write --set, or leave it out")
     else:
-        cells = expanded_cells(options)
+        cells = expanded_cells(config, settings, run=False)
         labels, certificates = labels_of(cells), planned_certificates(cells)
-    if options.json:
-        say(as_json(certificates))
+    if as_json:
+        say(json_text(certificates))
     else:
         texts = list(map(certificate_text, labels, certificates))
         if len(labels) > 1:
@@ -64,16 +71,6 @@ def run(options: argparse.Namespace) -> int:
             texts.append(remark)
         say("\n\n".join(texts))
     return EXIT_DONE
-
-
-def _planned(options: argparse.Namespace, given: dict[str, str]) -> dict[str, Any]:
-    from dprl.platform.configs.planned import planned_certificate
-
-    if options.set:
-        raise broken_rule("--set", "is for a config", options.set[0], "name one")
-    if not given:
-        raise UserError("CONFIG: is required, got nothing; name one, or write e.g. --epsilon 1 --users 100 --horizon 5")
-    return planned_certificate({name: _number(value) for name, value in given.items()}).to_dict()
 
 
 def _number(text: str) -> int | float | str:

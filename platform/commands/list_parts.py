@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import argparse
+from typing import Annotated
 
-from dprl.platform.commands.base import add_json, as_json, say
+from cyclopts import Parameter
+
+from dprl.platform.commands.base import Json, json_text, say
 from dprl.platform.errors import EXIT_DONE, broken_rule, suggestion
 
-HELP = "list the names that a config can use"
-EXAMPLE = "list bernstein_vi"
 _KINDS = ["algorithms", "envs", "trust_models", "counters", "mechanisms", "configs"]
+_WHAT = f"a kind ({', '.join(_KINDS)}), with all keys; or a name, with its documentation (default: all names)"
 
 
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
-    kinds = f"a kind ({', '.join(_KINDS)}), with all keys"
-    text = f"{kinds}; or a name, with its documentation (default: all names)"
-    parser.add_argument("what", metavar="WHAT", nargs="?", help=text)
-    add_json(parser)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Show the names of all kinds, or one kind or one name with all keys."""
+def list_parts(what: Annotated[str | None, Parameter(help=_WHAT)] = None, /, *, as_json: Json = False) -> int:
+    """List the names that a config can use."""
     from dprl.platform.reports.listing import listing, listing_text, named, overview_text
 
-    if options.what is None or options.what in _KINDS:
-        kinds = listing(options.what)
-    elif not (kinds := named(options.what)):
+    if what is None or what in _KINDS:
+        kinds = listing(what)
+    elif not (kinds := named(what)):
         names = [entry["name"] for entries in listing().values() for entry in entries]
-        known = suggestion(options.what, [*_KINDS, *names])
-        raise broken_rule("WHAT", "must be a kind of parts, or the name of one", options.what, known)
-    text = listing_text if options.what else overview_text
-    say(as_json(kinds) if options.json else text(kinds))
+        known = suggestion(what, [*_KINDS, *names])
+        raise broken_rule("WHAT", "must be a kind of parts, or the name of one", what, known)
+    text = listing_text if what else overview_text
+    say(json_text(kinds) if as_json else text(kinds))
     return EXIT_DONE

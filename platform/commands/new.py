@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import keyword
 from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
 
 from dprl.platform.commands.base import say
 from dprl.platform.errors import EXIT_DONE, broken_rule
 from dprl.platform.program import program
 
-HELP = "write a working algorithm, environment or game as a start for your own"
-EXAMPLE = "new algorithm my_ucb"
 _EXAMPLES = {
     "algorithm": ("simple_ucb", "SimpleUCBConfig"),
     "env": ("inventory", "Inventory"),
@@ -21,21 +21,18 @@ _EXAMPLES = {
 """Module and class of the example in docs/extending that is copied for each kind of part."""
 
 
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add KIND and NAME."""
-    parser.add_argument("kind", metavar="KIND", choices=list(_EXAMPLES), help=f"one of {', '.join(_EXAMPLES)}")
-    parser.add_argument("name", metavar="NAME", help="name of the part in configs, and of the two files")
-
-
-def run(options: argparse.Namespace) -> int:
-    """Write NAME.py and NAME.yaml into this folder, and say how to run them."""
+def new(
+    kind: Annotated[Literal["algorithm", "env", "game"], Parameter(help="the part to write")],
+    name: Annotated[str, Parameter(help="name of the part in configs, and of the two files")],
+    /,
+) -> int:
+    """Write a working algorithm, environment or game, NAME.py and NAME.yaml, as a start for your own."""
     from dprl.algorithms import ALGORITHMS
     from dprl.envs import ENVIRONMENTS
     from dprl.platform.configs.config import config_files
     from dprl.privacy.counters import COUNTERS
     from dprl.privacy.mechanisms import MECHANISMS
 
-    name = options.name
     if not name.isidentifier() or keyword.iskeyword(name) or name != name.lower():
         raise broken_rule("NAME", "must be one word of lower-case letters, digits and _", name, "write e.g. my_ucb")
     there = [file for file in (Path(f"{name}.py"), Path(f"{name}.yaml")) if file.exists()]
@@ -45,10 +42,10 @@ def run(options: argparse.Namespace) -> int:
         raise broken_rule("NAME", "must be new", name, "a part of this name exists: choose another one")
     if importlib.util.find_spec(name) is not None:
         raise broken_rule("NAME", "must not be that of an installed Python module", name, "choose another one")
-    module, old = _EXAMPLES[options.kind]
+    module, old = _EXAMPLES[kind]
     words = "".join(word.capitalize() for word in name.split("_"))
     for suffix in (".py", ".yaml"):
-        text = (_examples() / options.kind / f"{module}{suffix}").read_text(encoding="utf-8")
+        text = (_examples() / kind / f"{module}{suffix}").read_text(encoding="utf-8")
         text = text.replace(old, words + ("Config" if old.endswith("Config") else "")).replace(module, name)
         Path(f"{name}{suffix}").write_text(text, encoding="utf-8")
     say(f"wrote {name}.py and {name}.yaml; run them, then edit:")

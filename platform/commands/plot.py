@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 from pathlib import Path
+from typing import Annotated, Literal
 
-from dprl.platform.commands.base import add_storage, say, unwritable
+from cyclopts import Parameter
+
+from dprl.platform.commands.base import Storage, say, unwritable
 from dprl.platform.errors import EXIT_DONE, broken_rule, suggestion
 
-HELP = "draw one figure of one or more sweeps for a paper or for slides, and print its caption"
-EXAMPLE = "plot regret_vs_epsilon frontier --style paper --width 2.7 --out frontier.pdf"
+_Inches = Annotated[str | None, Parameter(help="e.g. 2.7 (half a page) or 14cm (default: 5.5 wide, slides: 11)")]
 
 
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
-    parser.add_argument("sweeps", metavar="SWEEP", nargs="+", help="the name of a sweep, or its folder")
-    parser.add_argument(
-        "figure", metavar="FIGURE", nargs="?", help="frontier, curves, ...; leave it out to list those of one sweep"
-    )
-    parser.add_argument("--style", choices=["paper", "slides"], default="paper", help="sizes of text and lines")
-    parser.add_argument("--width", metavar="INCHES", help="e.g. 2.7 (half a page) or 14cm (default: 5.5, slides: 11)")
-    parser.add_argument("--height", metavar="INCHES", help="e.g. 2 or 5cm (default: suits the panels)")
-    parser.add_argument("--format", choices=["pdf", "svg", "png"], help="format (default: that of --out, else pdf)")
-    parser.add_argument("--out", metavar="FILE", help="file to write (default: SWEEP_FIGURE.FORMAT in this folder)")
-    add_storage(parser)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Draw one figure of some sweeps into a file and print its caption; without a name, list the figures."""
-    asked = {name: _inches(name, vars(options)[name]) for name in ("width", "height")}
-    file = None if options.out is None else Path(options.out)
+def plot(
+    first: Annotated[str, Parameter("SWEEP", help="the name of a sweep, or its folder")],
+    /,
+    *more: Annotated[str, Parameter("FIGURE", help="more sweeps, and last the figure: frontier, ...; none: list them")],
+    style: Annotated[Literal["paper", "slides"], Parameter(help="sizes of text and lines")] = "paper",
+    width: _Inches = None,
+    height: _Inches = None,
+    format: Annotated[  # noqa: A002
+        Literal["pdf", "svg", "png"] | None, Parameter(help="format (default: that of --out, else pdf)")
+    ] = None,
+    out: Annotated[str | None, Parameter(help="file to write (default: SWEEP_FIGURE.FORMAT in this folder)")] = None,
+    storage: Storage = None,
+) -> int:
+    """Draw one figure of one or more sweeps for a paper or for slides, and print its caption."""
+    sizes = {"width": _inches("width", width), "height": _inches("height", height)}
+    file = None if out is None else Path(out)
     from dprl.atomic_files import write_bytes
     from dprl.platform.reports.charts import report_charts
     from dprl.platform.reports.drawing import FORMATS, draw, render, style_of
@@ -38,15 +37,14 @@ def run(options: argparse.Namespace) -> int:
     from dprl.platform.results.home import home_folder
     from dprl.platform.results.layout import sweep_layout
 
-    kind = options.format or (file.suffix[1:].lower() if file is not None else "pdf")
+    kind = format or (file.suffix[1:].lower() if file is not None else "pdf")
     if kind not in FORMATS:
-        raise broken_rule("--out", "must end in .pdf, .svg or .png", options.out, "or add --format pdf")
-    # Before an optional word, argparse gives all words to the sweeps.
-    *names, figure = options.sweeps if len(options.sweeps) > 1 else (*options.sweeps, None)
+        raise broken_rule("--out", "must end in .pdf, .svg or .png", out, "or add --format pdf")
+    *names, figure = (first, *more) if more else (first, None)
     ending = "" if file is None else file.suffix[1:].lower()
     if ending in FORMATS and ending != kind:
-        raise broken_rule("--format", f"must be that of --out {options.out}", kind, "leave one of them out")
-    home = home_folder(options.storage, written=False)
+        raise broken_rule("--format", f"must be that of --out {out}", kind, "leave one of them out")
+    home = home_folder(storage, written=False)
     layouts = [sweep_layout(home, name) for name in names]
     for layout in layouts:
         layout.require_finished()
@@ -62,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
         raise broken_rule("FIGURE", f"must be a figure of {' and '.join(names)}", figure, remedy)
     chart = charts[figure]
     target = file if file is not None else Path(f"{name}_{chart.name}.{kind}")
-    drawn = draw(chart, style_of(options.style, width=asked["width"], height=asked["height"]))
+    drawn = draw(chart, style_of(style, **sizes))
     content = render(drawn, kind)
     try:
         write_bytes(target, content)

@@ -2,54 +2,48 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
+from typing import Annotated
 
-from dprl.platform.commands.base import add_json, add_storage, as_json, say, unwritable
+from cyclopts import Parameter
+
+from dprl.platform.commands.base import Json, Storage, json_text, say, unwritable
 from dprl.platform.errors import EXIT_DONE, broken_rule
-
-HELP = "report the best algorithm at each epsilon: a page with figures, tables and tests"
-EXAMPLE = "report regret_vs_epsilon"
+from dprl.platform.program import resume_command
 
 
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
-    parser.add_argument("sweeps", metavar="SWEEP", nargs="+", help="the name of a sweep, or its folder")
-    where = "folder for report.html and its files (default: the sweep's, if only one)"
-    parser.add_argument("--out", metavar="DIR", help=where)
-    parser.add_argument("--title", help="title of the page (default: the names of the sweeps)")
-    parser.add_argument(
-        "--compare",
-        metavar=("ONE", "OTHER"),
-        nargs=2,
-        help="also test these two algorithms or cells",
-    )
-    add_storage(parser)
-    add_json(parser)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Write the report of some sweeps and print its answers."""
+def report(
+    first: Annotated[str, Parameter("SWEEP", help="the name of a sweep, or its folder")],
+    /,
+    *more: Annotated[str, Parameter("SWEEP", help="more of them")],
+    out: Annotated[
+        str | None, Parameter(help="folder for report.html and its files (default: the only sweep's)")
+    ] = None,
+    title: Annotated[str | None, Parameter(help="title of the page (default: the names of the sweeps)")] = None,
+    compare: Annotated[tuple[str, str] | None, Parameter(help="also test these two algorithms or cells")] = None,
+    storage: Storage = None,
+    as_json: Json = False,
+) -> int:
+    """Report the best algorithm at each epsilon: a page with figures, tables and tests."""
     from dprl.platform.reports.report import SweepReport, answer_of, asked_table, budget_table
     from dprl.platform.reports.terminal import write_table
     from dprl.platform.results.home import home_folder
 
-    home = home_folder(options.storage, written=False)
-    if options.out is not None and options.out.endswith(".md"):
-        raise broken_rule("--out", "must be a folder for report.html", options.out, "write e.g. --out report")
-    if options.out is None and len(options.sweeps) > 1:
+    home = home_folder(storage, written=False)
+    if out is not None and out.endswith(".md"):
+        raise broken_rule("--out", "must be a folder for report.html", out, "write e.g. --out report")
+    if out is None and more:
         rule, remedy = "must be given with several sweeps", "write e.g. --out report"
         raise broken_rule("--out", rule, None, remedy)
-    compared = None if options.compare is None else (options.compare[0], options.compare[1])
-    found = SweepReport.of(home, options.sweeps, compared)
-    place = found.layouts[0].folder if options.out is None else Path(options.out)
+    found = SweepReport.of(home, [first, *more], compare)
+    place = found.layouts[0].folder if out is None else Path(out)
     try:
-        files = found.write(place, options.resume_command, options.title)
+        files = found.write(place, resume_command(), title)
     except OSError as error:
         raise unwritable(place, error, "folder") from None
-    if options.json:
-        say(as_json({"page": str(files[0]), "files": [str(file) for file in files], **found.data()}))
+    if as_json:
+        say(json_text({"page": str(files[0]), "files": [str(file) for file in files], **found.data()}))
         return EXIT_DONE
     say("\n".join([*(f"not finished: {line}" for line in found.missing), f"{answer_of(found.groups)}."]))
     for table in (budget_table(found.groups), asked_table(found.groups)):

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from contextlib import suppress
+from typing import Annotated
 
-from dprl.platform.commands.base import SWITCHES, add_json, as_json, exit_code, interrupted, say, stdout_for_results
+from cyclopts import Parameter
 
-HELP = "run a paper's experiments and compare its numbers with ours; repeat the command to resume"
-EXAMPLE = "reproduce pgc-a3c --quick"
-
-
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
-    parser.add_argument("paper", metavar="PAPER", nargs="?", default="all", help="pgc-a3c, ma-ldp, or all (default)")
-    size = parser.add_mutually_exclusive_group()
-    size.add_argument(
-        "--quick",
-        action="store_true",
-        help="as many trials as the paper: 20, or 10 for ma-ldp",
-    )
-    size.add_argument("--full", action="store_true", help="100 trials, for narrower intervals (default)")
-    parser.add_argument("--fresh", action="store_true", help=SWITCHES["--fresh"])
-    add_json(parser)
+from dprl.platform.commands.base import Fresh, Json, exit_code, interrupted, json_text, say, stdout_for_results
+from dprl.platform.program import resume_command
 
 
-def run(options: argparse.Namespace) -> int:
-    """Run papers' unfinished experiments, and write their numbers beside ours."""
+def reproduce(
+    paper: Annotated[str, Parameter(help="pgc-a3c, ma-ldp, or all")] = "all",
+    /,
+    *,
+    quick: Annotated[bool, Parameter(negative="--full", help="as many trials as the paper, or 100 (default)")] = False,
+    fresh: Fresh = False,
+    as_json: Json = False,
+) -> int:
+    """Run a paper's experiments and compare its numbers with ours; repeat the command to resume."""
     from dprl.platform.environment_variables import tracking_uri
     from dprl.platform.reports.terminal import Table, write_table
     from dprl.platform.reproductions.engine import Request
@@ -35,21 +28,21 @@ def run(options: argparse.Namespace) -> int:
     from dprl.platform.results.home import home_folder
     from dprl.platform.sweeps.sweep import SweepOptions
 
-    papers = wanted(options.paper)
+    papers = wanted(paper)
     home, uri = home_folder(None), tracking_uri(None)
-    sweep = SweepOptions("", home, "tune", None, uri, options.fresh, options.resume_command)
-    request = Request(sweep, options.quick)
+    sweep = SweepOptions("", home, "tune", None, uri, fresh, resume_command())
+    request = Request(sweep, quick)
     try:
         with stdout_for_results():
-            found = [PAPERS[paper](request) for paper in papers]
+            found = [PAPERS[name](request) for name in papers]
     except KeyboardInterrupt as error:
-        return interrupted(error, options)
+        return interrupted(error)
     # A closed pipe does not change the exit code.
     with suppress(BrokenPipeError):
-        if options.json:
-            say(as_json({one.paper: {"page": one.page and str(one.page), **one.data} for one in found}))
+        if as_json:
+            say(json_text({one.paper: {"page": one.page and str(one.page), **one.data} for one in found}))
         for one in found:
-            if one.page is not None and not options.json:
+            if one.page is not None and not as_json:
                 headers, *rows = one.verdicts
                 write_table(sys.stdout, Table(headers, rows, headers[:1]))
                 say(f"page      {one.page}")

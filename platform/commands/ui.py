@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import http.client
 import os
 import signal
@@ -12,31 +11,23 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Annotated
 
-from dprl.platform.commands.base import add_storage, say, whole_number
+from dprl.platform.commands.base import Storage, say, whole
 from dprl.platform.errors import EXIT_INTERRUPTED, EXIT_SOME_FAILED, UserError, broken_rule, print_error
 from dprl.platform.program import command
 
-HELP = "open MLflow's web pages on the results"
-EXAMPLE = "ui --port 5001"
 _UI_HOST = "127.0.0.1"
 _PROBE_SECONDS, _POLL_SECONDS = 2.0, 0.2
 
 
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
-    parser.add_argument("--port", metavar="N", default="5000", help="TCP port (default: 5000)")
-    add_storage(parser)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Run MLflow's UI on the store of this machine's sweeps until it is interrupted."""
+def ui(*, port: Annotated[int, whole(1, 65535, "--port 5000", "TCP port")] = 5000, storage: Storage = None) -> int:
+    """Open MLflow's web pages on the results, until it is interrupted."""
     from dprl.platform.results.home import Home, home_folder
     from dprl.platform.tracking.store import TrackingStore, runs_page
 
-    port = whole_number("--port", options.port, (1, 65535), "write e.g. --port 5000")
-    home = Home(home_folder(options.storage, written=False).resolve())
-    elsewhere = _elsewhere() if options.storage is None else ""
+    home = Home(home_folder(storage, written=False).resolve())
+    elsewhere = _elsewhere() if storage is None else ""
     database = home.database
     if not database.is_file():
         remedy = elsewhere or f"run `{command('sweep', 'smoke')}` first"
@@ -95,7 +86,7 @@ def _answers(port: int) -> bool:
 def _elsewhere() -> str:
     """Return a sentence about the server that sweeps write their runs to, '' if that is this machine's store."""
     from dprl.platform.environment_variables import TRACKING_VARIABLE, tracking_uri
-    from dprl.platform.tracking.redaction import without_secrets
+    from dprl.platform.redaction import without_secrets
 
     uri = tracking_uri(None)
     return "" if uri is None else f"${TRACKING_VARIABLE} sends the runs of sweeps to {without_secrets(uri)}"

@@ -2,48 +2,46 @@
 
 from __future__ import annotations
 
-import argparse
 from contextlib import suppress
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from dprl.platform.commands.base import add_json, as_json, say
+from cyclopts import Parameter
+
+from dprl.platform.commands.base import Json, json_text, say
 from dprl.platform.errors import EXIT_DONE, EXIT_SOME_FAILED
 
 if TYPE_CHECKING:
     from dprl.privacy.verification import Verification
 
-HELP = "recompute certificates from their own fields, and report inconsistencies"
-EXAMPLE = "verify smoke"
 CERTIFICATES = "certificate.json, the folder that holds it, or a sweep for its cells"
 
 
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
-    parser.add_argument("certificates", metavar="CERT", nargs="+", help=CERTIFICATES)
-    add_json(parser)
-    parser.epilog = (
-        f"{parser.epilog}\n\nExit codes: 0 all are consistent, 1 a field contradicts the others, 2 bad input.\n"
-        "A certificate can be consistent although its claim fails, so the verdict of each is shown.\n"
-        "Releases and sensitivities are computed from the query that a certificate states. The query is not compared\n"
-        "with a config, and nothing shows that this noise was drawn. The last line names the fields taken as stated."
-    )
+def verify(
+    first: Annotated[str, Parameter("CERT", help=CERTIFICATES)],
+    /,
+    *more: Annotated[str, Parameter("CERT", help="more of them")],
+    as_json: Json = False,
+) -> int:
+    """Recompute certificates from their own fields, and report inconsistencies.
 
-
-def run(options: argparse.Namespace) -> int:
-    """Recompute certificates and name the fields that contradict the others."""
+    Exit codes: 0 all are consistent, 1 a field contradicts the others, 2 bad input. A certificate can be consistent
+    although its claim fails, so the verdict of each is shown. Releases and sensitivities are computed from the query
+    that a certificate states. The query is not compared with a config, and nothing shows that this noise was drawn. The
+    last line names the fields taken as stated.
+    """
     from dprl import __version__
     from dprl.platform.reports.verdicts import verdict_line
     from dprl.platform.results.certificates import certificates_in, expanded, verified
     from dprl.privacy.verification import TAKEN_AS_STATED
 
-    paths = expanded(options.certificates)
+    paths = expanded([first, *more])
     names = {path: f"{path} ({label})" for path, label in paths if label}
     found = {label: one for path, _ in paths for label, one in certificates_in(path).items()}
     results = {label: verified(label, one) for label, one in found.items()}
     with suppress(BrokenPipeError):  # the exit code is part of the answer, read to its end or not
-        if options.json:
-            say(as_json([_data(label, each, TAKEN_AS_STATED) for label, each in results.items()]))
+        if as_json:
+            say(json_text([_data(label, each, TAKEN_AS_STATED) for label, each in results.items()]))
         else:
             for label, each in results.items():
                 told = f"consistent. {verdict_line(found[label])}" if each.stands else "INCONSISTENT"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dprl.platform.errors import UserError, broken_rule, counted
-from dprl.platform.tracking.redaction import holds_secret
+from dprl.platform.redaction import holds_secret
 from dprl.platform.tracking.store import TrackingStore
 
 _STORAGE, _TRACKING = "--storage", "tracking-uri"

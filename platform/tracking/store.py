@@ -14,8 +14,8 @@ from urllib.request import getproxies, proxy_bypass
 
 from dprl.platform.environment_variables import EXPERIMENT_VARIABLE
 from dprl.platform.errors import UserError, broken_rule
+from dprl.platform.redaction import without_secrets
 from dprl.platform.results.home import Home
-from dprl.platform.tracking.redaction import without_secrets
 
 EXPERIMENT = "dprl"
 """MLflow experiment of all sweeps, so that their runs can be compared, unless the environment names another."""

@@ -42,7 +42,7 @@ LIBRARIES = {
             "pydantic_core",
             "ray",
             "rich",
-            "rich_argparse",
+            "cyclopts",
             "scipy",
         ),
         *("grpc", "gymnasium", "markupsafe", "packaging", "sqlalchemy", "yaml"),
@@ -56,7 +56,7 @@ ORDER = {
         *("privatizer", "resumable", "designs", "verification", "audits"),
     ),
     "platform": (
-        *("errors", "program", "environment_variables", "environments", "plugins", "configs"),
+        *("errors", "redaction", "program", "environment_variables", "environments", "plugins", "configs"),
         *("results", "policies", "reports"),
         *("audits", "tracking", "ray_token", "sweeps", "reproductions", "submission", "commands"),
         *("api", "deployment", "tuning", "command_line"),

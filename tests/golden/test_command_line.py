@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from dprl.platform.command_line import main
-from dprl.platform.commands import COMMANDS
+from dprl.platform.command_line import COMMANDS, main
 from dprl.platform.configs.config import config_files, load_cells
 from tests.privacy.conftest import KINDS
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib.metadata
 import json
 from pathlib import Path
 
 import pytest
 
-from dprl.platform.command_line import _parser, main
-from dprl.platform.commands.sweep import sweep_words
+from dprl.platform.command_line import app, main
+from dprl.platform.commands.base import SweepFlags
 from dprl.platform.environment_variables import tracking_uri
 
 CLUSTER = ["--address", "http://localhost:1"]
@@ -22,19 +21,17 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DPRL_HOME", str(tmp_path))
 
 
-def flags(parser: argparse.ArgumentParser, command: str) -> set[str]:
-    (commands,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
-    return {word for action in commands.choices[command]._actions for word in action.option_strings}
+def flags(*words: str) -> SweepFlags:
+    found: SweepFlags = app().parse_args(words, exit_on_error=False)[1].kwargs["flags"]
+    return found
 
 
-def test_submit_takes_and_hands_on_what_says_how_to_sweep() -> None:
-    parser = _parser()
-    assert flags(parser, "sweep") - flags(parser, "submit") == {"--dry-run", "--resume-command"}
-    words = sweep_words(parser.parse_args(["submit", "smoke", *CLUSTER, *FLAGS]))
+def test_submit_hands_on_what_says_how_to_sweep() -> None:
+    words = flags("submit", "smoke", *CLUSTER, *FLAGS).words
     assert words == FLAGS
     # The flags passed on are the flags given.
-    assert sweep_words(parser.parse_args(["sweep", "smoke", *words])) == FLAGS
-    assert sweep_words(parser.parse_args(["submit", "smoke", *CLUSTER])) == []
+    assert flags("sweep", "smoke", *words).words == FLAGS
+    assert SweepFlags().words == []
 
 
 @pytest.mark.parametrize("words", [["sweep"], ["sweep", "--dry-run"], ["submit", *CLUSTER]])
@@ -49,9 +46,7 @@ def test_numbers_are_whole(
 
 @pytest.mark.parametrize("words", [["sweep", "--dry-run"], ["submit", *CLUSTER]])
 def test_memory_is_that_of_the_config(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    from dprl.platform.commands.base import expanded_cells  # noqa: PLC0415
-
-    cells = expanded_cells(_parser().parse_args([*words, "smoke", "--memory", "2.5", "--name", "mine"]))
+    cells = flags(*words, "smoke", "--memory", "2.5", "--name", "mine").cells("smoke")
     assert {(cell.memory, cell.name) for cell in cells} == {(2.5, "mine")}
     assert main([*words, "smoke", "--memory", "much"]) == 2
     assert capsys.readouterr().err.startswith("dprl: memory: must be a number")

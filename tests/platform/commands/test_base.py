@@ -9,28 +9,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprl.platform.commands.base import as_json, exit_code, whole_number
-from dprl.platform.errors import UserError
+from dprl.platform.command_line import app, main
+from dprl.platform.commands.base import exit_code, json_text
 
 
 @pytest.mark.parametrize(("text", "value"), [("1", 1), ("65535", 65535), ("4e2", 400), ("7.0", 7)])
 def test_whole_numbers_may_be_written_as_floats(text: str, value: int) -> None:
-    found = whole_number("--port", text, (1, 65535), "choose another")
-    assert (found, type(found)) == (value, int)
+    _, bound, _ = app().parse_args(["ui", "--port", text])
+    assert (bound.kwargs["port"], type(bound.kwargs["port"])) == (value, int)
 
 
 @pytest.mark.parametrize("text", ["1_0", "0", "65536", "1.5", "inf", "nan", "many", ""])
-def test_other_numbers_are_refused_with_the_limits(text: str) -> None:
-    told = f"--port: must be a whole number from 1 to 65535, got {text!r}; choose another"
-    with pytest.raises(UserError) as refused:
-        whole_number("--port", text, (1, 65535), "choose another")
-    assert str(refused.value) == told
+def test_other_numbers_are_refused_with_the_limits(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ui", "--port", text]) == 2
+    rule = "must be a whole number from 1 to 65535"
+    assert capsys.readouterr().err == f"dprl: --port: {rule}, got {text!r}; write e.g. --port 5000\n"
 
 
 def test_json_is_strict() -> None:
     data: dict[Any, Any] = {1: math.inf, "low": -math.inf, "none": math.nan, "list": (np.float64(0.5), np.int64(2))}
     data |= {"numpy": np.float64(math.inf), "flag": np.True_, "text": "a", "nothing": None}
-    assert json.loads(as_json(data)) == {
+    assert json.loads(json_text(data)) == {
         "1": "inf",
         "low": "-inf",
         "none": None,

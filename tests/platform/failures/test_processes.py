@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from dprl.platform.command_line import resume_command
+from dprl.platform.program import resume_command
 from tests.platform.failures.cases import LONG, MANY, all_is_well
 from tests.platform.processes import (
     PATIENCE,

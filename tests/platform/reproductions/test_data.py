@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dprl.platform.commands.base import as_json
+from dprl.platform.commands.base import json_text
 from dprl.platform.reproductions import ma_ldp as ma_ldp_paper
 from dprl.platform.reproductions import pgc_a3c as pgc_a3c_paper
 from dprl.platform.reproductions.engine import Paper
@@ -32,7 +32,7 @@ KEPT = {
 
 
 def digest(found: object) -> str:
-    return hashlib.sha256(json.dumps(_rounded(json.loads(as_json(found))), sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(_rounded(json.loads(json_text(found))), sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _rounded(found: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dprl.platform.errors import UserError
-from dprl.platform.tracking.redaction import holds_secret, without_secrets
+from dprl.platform.redaction import holds_secret, without_secrets
 from dprl.platform.tracking.store import TrackingStore
 
 
