@@ -4,25 +4,14 @@ from __future__ import annotations
 
 import atexit
 import gc
+import importlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError, Group, Parameter, UnusedCliTokensError
 
 from dprl.platform import program
-from dprl.platform.commands.audit import audit
-from dprl.platform.commands.certify import certify
-from dprl.platform.commands.compose import compose
-from dprl.platform.commands.list_parts import list_parts
-from dprl.platform.commands.new import new
-from dprl.platform.commands.plot import plot
-from dprl.platform.commands.report import report
-from dprl.platform.commands.reproduce import reproduce
-from dprl.platform.commands.submit import submit
-from dprl.platform.commands.sweep import run, sweep
-from dprl.platform.commands.ui import ui
-from dprl.platform.commands.verify import verify
 from dprl.platform.errors import (
     EXIT_BAD_INPUT,
     EXIT_DONE,
@@ -36,31 +25,31 @@ from dprl.platform.errors import (
 )
 
 _CLUSTER = "--address http://HOST:8265 --storage /shared/dprl --tracking-uri http://HOST:5000"
-GROUPS: dict[str, dict[Callable[..., int], str]] = {
+GROUPS = {
     "run experiments": {
-        run: "run smoke --set privacy='{model: jdp, epsilon: 2}' --seeds 2",
-        sweep: "sweep tune_configs/regret_vs_epsilon.yaml --name first_try",
-        submit: f"submit smoke {_CLUSTER}",
-        reproduce: "reproduce pgc-a3c --quick",
+        "sweep:run": "run smoke --set privacy='{model: jdp, epsilon: 2}' --seeds 2",
+        "sweep:sweep": "sweep tune_configs/regret_vs_epsilon.yaml --name first_try",
+        "submit:submit": f"submit smoke {_CLUSTER}",
+        "reproduce:reproduce": "reproduce pgc-a3c --quick",
     },
     "look at results": {
-        report: "report regret_vs_epsilon",
-        plot: "plot regret_vs_epsilon frontier --style paper --width 2.7 --out frontier.pdf",
-        ui: "ui --port 5001",
+        "report:report": "report regret_vs_epsilon",
+        "plot:plot": "plot regret_vs_epsilon frontier --style paper --width 2.7 --out frontier.pdf",
+        "ui:ui": "ui --port 5001",
     },
     "check privacy": {
-        certify: "certify --mechanism gaussian --epsilon 1 --delta 1e-6 --users 1000 --horizon 5",
-        verify: "verify smoke",
-        compose: "compose first/certificate.json second/certificate.json --out both.json",
-        audit: "audit smoke --runs 200000",
+        "certify:certify": "certify --mechanism gaussian --epsilon 1 --delta 1e-6 --users 1000 --horizon 5",
+        "verify:verify": "verify smoke",
+        "compose:compose": "compose first/certificate.json second/certificate.json --out both.json",
+        "audit:audit": "audit smoke --runs 200000",
     },
     "write configs and parts": {
-        list_parts: "list bernstein_vi",
-        new: "new algorithm my_ucb",
+        "list_parts:list_parts": "list bernstein_vi",
+        "new:new": "new algorithm my_ucb",
     },
 }
-"""Commands with an example, by headings of the help. The example begins with the command's name."""
-COMMANDS = {example.split()[0]: command for group in GROUPS.values() for command, example in group.items()}
+"""Functions in commands/ with an example, by headings of the help. The example begins with the command's name."""
+COMMANDS = {example.split()[0]: place for group in GROUPS.values() for place, example in group.items()}
 WORKING = {"run", "sweep", "submit", "reproduce"}
 """Commands that do more than answer on standard output."""
 _GARBAGE_THRESHOLD = 50_000
@@ -105,7 +94,7 @@ def _run(words: list[str]) -> int:
         for word in words:
             if not fits_into_text(word):
                 raise broken_rule("argument", "must be UTF-8", word, "rename the file or folder")
-        command, bound, _ = app().parse_args(words or ["--help"], print_error=False, exit_on_error=False)
+        command, bound, _ = app(*words[:1]).parse_args(words or ["--help"], print_error=False, exit_on_error=False)
         if words and words[0] in COMMANDS:
             # Imported here because `dprl --help` must not wait for numba.
             from dprl.platform.plugins import load_plugins  # noqa: PLC0415
@@ -136,8 +125,8 @@ def _run(words: list[str]) -> int:
         return EXIT_SOME_FAILED if working else EXIT_DONE
 
 
-def app() -> App:
-    """Return the application."""
+def app(only: str = "") -> App:
+    """Return the application: with one command, or with all of them if that is none."""
     name = program.program()
     found = App(
         name,
@@ -150,9 +139,13 @@ def app() -> App:
     )
     for heading, commands in GROUPS.items():
         group = Group.create_ordered(heading)
-        for place, (command, example) in enumerate(commands.items()):
-            epilogue = f"example: {name} {example}"
-            found.command(command, example.split()[0], group=group, help_epilogue=epilogue, sort_key=place)
+        for order, (place, example) in enumerate(commands.items()):
+            word = example.split()[0]
+            if only in COMMANDS and word != only:
+                continue  # its module need not be loaded
+            module, _, function = place.partition(":")
+            command = getattr(importlib.import_module(f"dprl.platform.commands.{module}"), function)
+            found.command(command, word, group=group, help_epilogue=f"example: {name} {example}", sort_key=order)
     found.register_install_completion_command()
     return found
 

@@ -70,7 +70,7 @@ def test_the_examples_in_the_help_are_understood(
     monkeypatch.setenv("COLUMNS", "300")
     line = next(row for row in output(capsys, name, "--help").splitlines() if row.startswith("example: "))
     words = shlex.split(line.removeprefix("example: dprl "))
-    assert app().parse_args(words, exit_on_error=False)[0] is COMMANDS[name]
+    assert COMMANDS[name].endswith(f":{app().parse_args(words, exit_on_error=False)[0].__name__}")
 
 
 def test_list_shows_what_a_config_can_name(capsys: pytest.CaptureFixture[str]) -> None:
