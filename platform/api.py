@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from dprl.platform.policies.loading import Policy
     from dprl.platform.reports.charts import Chart
-    from dprl.platform.sweeps.executor import ExecutorName
+    from dprl.platform.sweeps.sweep import ExecutorName
 
 __all__ = [
     "Experiment",

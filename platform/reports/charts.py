@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from dprl.algorithms import Metric
-from dprl.platform.configs.varying import needed_keys
+from dprl.platform.configs.experiment import needed_keys
 from dprl.platform.errors import counted, first_of
 from dprl.platform.reports.number_texts import epsilon_text, power_text
 from dprl.platform.reports.verdicts import trust_word

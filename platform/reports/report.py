@@ -14,7 +14,7 @@ from typing import Any
 
 from dprl.algorithms import Metric
 from dprl.atomic_files import write_bytes, write_json, write_text
-from dprl.platform.configs.varying import varies
+from dprl.platform.configs.experiment import varies
 from dprl.platform.errors import UserError, counted
 from dprl.platform.reports.certificate_page import certificate_page
 from dprl.platform.reports.charts import MOST_CHARTS, Chart, report_charts

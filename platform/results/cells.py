@@ -15,8 +15,7 @@ import pandas as pd
 from dprl.algorithms import ALGORITHMS, Metric
 from dprl.algorithms.base import headline
 from dprl.algorithms.offline_vi import OPTIMUM_GAP
-from dprl.platform.configs.experiment import NEEDS_ITS_NAME, Experiment
-from dprl.platform.configs.varying import needed_keys
+from dprl.platform.configs.experiment import NEEDS_ITS_NAME, Experiment, needed_keys
 from dprl.platform.errors import UserError, broken_rule
 from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
 from dprl.platform.results.inference import Estimate, estimate, scale_of

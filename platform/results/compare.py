@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from dprl.algorithms import Metric
-from dprl.platform.configs.varying import needed_keys, varies
+from dprl.platform.configs.experiment import needed_keys, varies
 from dprl.platform.errors import broken_rule, suggestion
 from dprl.platform.results.cells import (
     DIGESTS,

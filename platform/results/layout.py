@@ -1,4 +1,4 @@
-"""Folder of one sweep: its files, cells and status, and its names on the command line."""
+"""Folder of one sweep: its files, cells, status and grid, which may grow or shrink, and the charges it must keep."""
 
 from __future__ import annotations
 
@@ -7,21 +7,23 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pandas as pd
 
-from dprl.atomic_files import write_json, write_text
+from dprl.atomic_files import read_regular, write_json, write_text
 from dprl.platform.configs.config import config_files
-from dprl.platform.configs.experiment import NAME_RULE, Experiment, fits_as_name, varying_keys
-from dprl.platform.errors import UserError, broken_rule, suggestion
+from dprl.platform.configs.experiment import NAME_RULE, Experiment, Scalar, fits_as_name, varying_keys
+from dprl.platform.errors import UserError, broken_rule, counted, first_of, shortened, shown, suggestion
 from dprl.platform.program import command
-from dprl.platform.results.cell_folder import CellFolder
+from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
 from dprl.platform.results.home import Home
 from dprl.platform.results.lock import FolderLock
-from dprl.platform.results.sweep_identity import Grid
+from dprl.privacy.base import LedgerError
+from dprl.privacy.journal import charging_attempts
 
 _COUNTS = ("cells", "cells_finished", "cells_failed")
 _DIGEST = re.compile(r"[0-9a-f]{12}")
@@ -259,3 +261,132 @@ def _named(home: Path, word: str) -> tuple[Path, str]:
     if folder.parent == Home(found).sweeps:
         return found, folder.name
     raise broken_rule("SWEEP", f"must be a name, or a folder {home}/sweeps/NAME", word, f"give its name: {folder.name}")
+
+
+_MOST_KEYS, _MOST_VALUES, _LONGEST_SHOWN = 3, 3, 20
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The cells of one call of a sweep: their settings by digest, and the digest of the code that they run."""
+
+    sources: str
+    cells: Mapping[str, Mapping[str, Scalar]]
+
+    @classmethod
+    def of(cls, experiments: Sequence[Experiment]) -> Grid:
+        """Return the grid of these cells."""
+        return cls(
+            " ".join(sorted({each.sources for each in experiments})),
+            {each.digest: each.parameters() for each in experiments},
+        )
+
+    @classmethod
+    def read(cls, file: Path) -> Grid | None:
+        """Return the grid that an earlier call wrote, None without one. Raises UserError for a damaged file."""
+        try:
+            found = json.loads(read_regular(file))
+            return cls(found["sources"], found["cells"])
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            remedy = "remove it and run the sweep again, which keeps its cells"
+            raise UserError(f"{file}: must be what an earlier call wrote, got {error}; {remedy}") from None
+
+    def write(self, file: Path) -> None:
+        """Write the grid for later calls."""
+        write_json(file, {"sources": self.sources, "cells": self.cells})
+
+    def continues(self, before: Grid) -> bool:
+        """Whether this is `before`, grown or shrunk."""
+        return self.cells.keys() >= before.cells.keys() or self.cells.keys() <= before.cells.keys()
+
+    def difference(self, before: Grid) -> str:
+        """Return the changes since `before`: the values of the first settings that differ, or the code."""
+        keys = list(dict.fromkeys(key for grid in (before, self) for cell in grid.cells.values() for key in cell))
+        changed = [(key, before.values(key), self.values(key)) for key in keys]
+        told = [f"{key} {_shown(old)} -> {_shown(new)}" for key, old, new in changed if set(old) != set(new)]
+        if self.sources != before.sources:
+            told.append(f"the code of privacy/, envs/ or algorithms/ ({before.sources[:12]} -> {self.sources[:12]})")
+        return ", ".join(first_of(told, _MOST_KEYS)) or "the same values of settings in other combinations"
+
+    def values(self, key: str) -> list[str]:
+        """Return the distinct values of a setting in the cells, '-' for a cell without it."""
+        return list(dict.fromkeys(str(cell.get(key, "-")) for cell in self.cells.values()))
+
+
+def require_same_meaning(name: str, before: Grid, now: Grid, n_finished: int) -> None:
+    """Raise UserError if `now` is another grid than `before` with its `n_finished` finished cells.
+
+    If no cell is finished, nothing is lost, and the new grid takes over the name.
+    """
+    if now.continues(before) or not n_finished:
+        return
+    seeds = set(now.values("seeds")) != set(before.values("seeds"))
+    other = "another name (for more seeds also a seed beyond them; a report can pool both)" if seeds else "another name"
+    rule = f"name: {shown(name)} has {counted(n_finished, 'finished cell')} of another grid, got "
+    remedy = f"; choose {other}, or forget them (--fresh, in Python fresh=True)"
+    raise UserError(rule + now.difference(before) + remedy)
+
+
+def require_no_charges(name: str, journals: Path, now: Grid) -> None:
+    """Raise UserError if cells outside of `now` have charged users of a release: their charges would not count."""
+    charged = {file.name.rpartition("-")[0] for file in journals.glob("*.journal")} - now.cells.keys()
+    if charged:
+        raise UserError(
+            f"name: {name!r} has charged users of a release in {counted(len(charged), 'cell')} of other settings or "
+            f"code, got their journals in {journals}; choose another name, and for users who take part again compose "
+            "the certificates (dprl compose)"
+        )
+
+
+def _shown(values: Sequence[str]) -> str:
+    if len(values) == 1:
+        return shortened(values[0], _LONGEST_SHOWN)
+    more = ", ..." if len(values) > _MOST_VALUES else ""
+    return f"{{{', '.join(shortened(value, _LONGEST_SHOWN) for value in values[:_MOST_VALUES])}{more}}}"
+
+
+def require_name(layout: SweepLayout, cells: Sequence[Experiment], grid: Grid, fresh: bool) -> None:
+    """Raise UserError if the sweep's name stands for another grid already."""
+    before = None
+    with suppress(*((UserError,) if fresh else ())):  # a damaged file is no obstacle to a fresh start
+        before = Grid.read(layout.grid_file)
+    journals = layout.cell_folder("charges")
+    new = [cell.digest for cell in cells if cell.asks_users and before and cell.digest not in before.cells]
+    new_release = any(not [*journals.glob(f"{digest}-*")] for digest in new)
+    if before is None or not grid.continues(before) or new_release:
+        require_no_charges(layout.name, journals, grid)
+    if before is not None and not fresh:
+        finished = sum(CellFolder(layout.cell_folder(digest)).finished for digest in before.cells)
+        require_same_meaning(layout.name, before, grid, finished)
+
+
+def require_journals(cells: Sequence[SweepCell]) -> None:
+    """Raise UserError before a fresh start deletes the certificate of users without a journal."""
+    for cell in cells:
+        lost = lost_charges(cell, fresh=True)
+        if lost:
+            raise UserError(f"{cell.label}: {lost}")
+
+
+def lost_charges(cell: SweepCell, fresh: bool) -> str:
+    """Return why the journals of a finished release do not have the charges of its certificate, '' if they do.
+
+    fresh: whether they may have more, because the next certificate composes all of them.
+    """
+    if not (cell.finished and cell.experiment.asks_users):
+        return ""
+    stated = 1
+    with suppress(*((DamagedCellError,) if fresh else ())):  # a damaged file is no obstacle to a fresh start
+        stated = int(cell.folder.certificate().get("attempts", 1))
+    try:
+        recorded = [charging_attempts(cell.folder.charges_file(seed)) for seed in range(cell.experiment.seeds)]
+    except LedgerError as error:
+        return str(error)
+    if min(recorded) > 0 and (max(recorded) == stated or (fresh and max(recorded) > stated)):
+        return ""
+    return (
+        f"charges/{cell.folder.path.name}-*.journal must record its attempts, {stated} for a seed, got {recorded}; "
+        "restore the latest state of the cell and its journals, or choose another name for new users"
+    )

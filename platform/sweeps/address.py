@@ -20,14 +20,11 @@ _HTTP2_SETTINGS = b"\4"
 
 
 @contextmanager
-def joined_cluster(address: str | None, home: Path, store: TrackingStore) -> Iterator[None]:
-    """Join the Ray cluster at `address`, if there is one, and check that its nodes share folder, locks and code.
+def joined_cluster(address: str, home: Path, store: TrackingStore) -> Iterator[None]:
+    """Join the Ray cluster at `address`, and check that its nodes share folder, locks and code.
 
     Raises UserError, before anything is written.
     """
-    if address is None:
-        yield
-        return
     require_reachable(address)
     # Imported only here: importing Ray takes seconds, and Ray's environment variables must be set before.
     from dprl.platform.sweeps.cluster import connected  # noqa: PLC0415

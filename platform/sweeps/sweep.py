@@ -4,39 +4,51 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pandas as pd
 
 from dprl.algorithms import Metric
 from dprl.algorithms.base import headline
-from dprl.platform.configs.experiment import Experiment
-from dprl.platform.configs.varying import unequal_schedules
+from dprl.atomic_files import write_text
+from dprl.platform.configs.experiment import Experiment, unequal_schedules
 from dprl.platform.environment_variables import cpu_limit, set_environment
-from dprl.platform.errors import Interrupted, UserError, broken_rule, counted, how_to_resume
+from dprl.platform.errors import Interrupted, UserError, broken_rule, counted, how_to_resume, missing_extra
 from dprl.platform.program import command, sigterm_as_ctrl_c
-from dprl.platform.results.cell_folder import DamagedCellError
+from dprl.platform.results.cell_folder import CellResults, DamagedCellError
 from dprl.platform.results.home import storage_words
-from dprl.platform.results.layout import SweepCell, SweepLayout
-from dprl.platform.results.summary import block_column
-from dprl.platform.results.sweep_identity import Grid
-from dprl.platform.sweeps.address import joined_cluster
+from dprl.platform.results.layout import (
+    Grid,
+    SweepCell,
+    SweepLayout,
+    SweepStatus,
+    lost_charges,
+    require_journals,
+    require_name,
+)
+from dprl.platform.results.summary import block_column, summary_row
 from dprl.platform.sweeps.cell import CellProgress, second_release
-from dprl.platform.sweeps.charges import lost_charges, require_journals, require_name
-from dprl.platform.sweeps.compiling import compile_kernels
-from dprl.platform.sweeps.execution import DEFAULT_RESTARTS, RayLost, TrialOptions
-from dprl.platform.sweeps.executor import Executor, ExecutorName, open_executor
+from dprl.platform.sweeps.execution import (
+    DEFAULT_RESTARTS,
+    RayLost,
+    SweepObserver,
+    TrialOptions,
+    compile_kernels,
+    run_in_process,
+)
 from dprl.platform.sweeps.progress import ProgressDisplay, progress_display
-from dprl.platform.sweeps.sweep_files import SweepFiles
 from dprl.platform.tracking.store import TrackingStore, experiment_name
 
 if TYPE_CHECKING:
+    from dprl.platform.tracking.entries import SweepEntries
     from dprl.platform.tracking.exporter import Exporter
 
+ExecutorName = Literal["process", "tune"]
 _FIRST_TO_READ = 2
 """Files that the terminal names at the end: the table and the page."""
 
@@ -101,7 +113,7 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
     store.require_reachable()
     set_environment()
     layout.require_no_links([cell.digest for cell in cells])
-    with sigterm_as_ctrl_c(), joined_cluster(options.address, layout.home, store), _locked(layout):
+    with sigterm_as_ctrl_c(), _joined(options.address, layout.home, store), _locked(layout):
         grid = Grid.of(cells)
         require_name(layout, cells, grid, options.fresh)
         if options.fresh:
@@ -115,6 +127,14 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
             raise Interrupted from None
         finally:
             display.close()
+
+
+def _joined(address: str | None, home: Path, store: TrackingStore) -> AbstractContextManager[None]:
+    if address is None:
+        return nullcontext()
+    from dprl.platform.sweeps.address import joined_cluster  # noqa: PLC0415 - a sweep on this machine needs none of it
+
+    return joined_cluster(address, home, store)
 
 
 @contextmanager
@@ -383,3 +403,109 @@ def _first_and_last(metrics: Sequence[Metric], records: pd.DataFrame) -> str:
     means = records.groupby("episode")[block_column(metric)].mean()
     name = f"{metric.label}/episode" if metric.over == "sum" else metric.label
     return f", {name} {means.iloc[0]:.3g} -> {means.iloc[-1]:.3g}"
+
+
+SECONDS = "seconds"
+"""Column that the terminal shows and the file lacks: all other columns are equal in every run."""
+
+
+class SweepFiles:
+    """Finished cells of a sweep as rows, each read once, and the files made from them."""
+
+    def __init__(self, layout: SweepLayout) -> None:
+        self.layout = layout
+        self.problems: list[str] = []
+        """A line for each file that could not be written."""
+        self.entries: SweepEntries | None = None
+        """Entries of the whole sweep in MLflow, once the report is made."""
+        self._rows: dict[str, dict[str, object]] = {}
+
+    def read(self, cell: SweepCell) -> CellResults:
+        """Read a finished cell, and keep its row of the summary."""
+        results = cell.folder.results()
+        row = summary_row(cell.experiment, results)
+        self._rows[cell.digest] = {"label": cell.label, **row, SECONDS: results.seconds}
+        return results
+
+    def summary(self, finished: Sequence[SweepCell]) -> pd.DataFrame:
+        """Return one row per cell."""
+        for cell in finished:
+            if cell.digest not in self._rows:
+                self.read(cell)
+        return pd.DataFrame([self._rows[cell.digest] for cell in finished])
+
+    def remove_tables(self) -> None:
+        """Remove the table and the report of earlier calls."""
+        from dprl.platform.reports.report import remove_report  # noqa: PLC0415 - see `_write_report`
+
+        self.layout.summary_file.unlink(missing_ok=True)
+        remove_report(self.layout.folder)
+
+    def write(self, summary: pd.DataFrame, command: str) -> list[Path]:
+        """Write the table, then the report, then its figures; return the files, the table first, the page second."""
+        table = summary.drop(columns=SECONDS).to_csv(index=False)
+        written = self._written(self.layout.summary_file, partial(write_text, text=table))
+        return [*written, *self._write_report(command)] if written else []
+
+    def _write_report(self, command: str) -> list[Path]:
+        # Imported only here: matplotlib is slow to load.
+        from dprl.platform.reports.report import SweepReport  # noqa: PLC0415
+        from dprl.platform.tracking.entries import sweep_entries  # noqa: PLC0415
+
+        layout = self.layout
+        try:
+            report = SweepReport.of(layout.home, [layout.name])
+            self.entries = sweep_entries(report.groups, command)
+            return report.write(layout.folder, command)
+        except OSError as error:
+            self.problems.append(f"{layout.folder}: cannot be written ({error.strerror or error})")
+            return []
+
+    def write_status(self, cells: Sequence[SweepCell], n_failed: int, command: str) -> SweepStatus:
+        """Write and return the sweep's status, with the command that resumes it."""
+        status = SweepStatus(len(cells), sum(cell.finished for cell in cells), n_failed, command)
+        self._written(self.layout.status_file, status.write)
+        return status
+
+    def write_failure(self, cell: SweepCell, trace: str) -> str:
+        """Write a failed cell's traceback to a log; return the log's path, or the reason why there is none."""
+        log = self.layout.failure_log(cell.digest)
+        text = f"{cell.label}\n{cell.experiment.to_yaml()}\n{trace}\n"
+        return f"log: {log}" if self._written(log, partial(write_text, text=text)) else "no log: see above"
+
+    def _written(self, file: Path, write: Callable[[Path], object]) -> list[Path]:
+        try:
+            write(file)
+        except OSError as error:
+            self.problems.append(f"{file}: cannot be written ({error.strerror or error})")
+            return []
+        return [file]
+
+
+@dataclass(frozen=True)
+class Executor:
+    """Executor of cells. where: its description for people. run: runs cells to their end and tells the observer."""
+
+    where: str
+    run: Callable[[Sequence[SweepCell], SweepObserver], None]
+
+
+@contextmanager
+def open_executor(
+    name: ExecutorName, address: str | None, trials: TrialOptions, say: Callable[[str], None]
+) -> Iterator[Executor]:
+    """Open an executor for the duration of the context; 'tune' is Ray, at `address` or started on this machine.
+
+    Raises UserError.
+    """
+    if name == "process":
+        yield Executor("in this process", run_in_process)
+        return
+    # Imported only here: importing Ray takes seconds, and Ray's environment variables must be set before.
+    try:
+        from dprl.platform.sweeps.cluster import connected, run_on_ray  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise missing_extra(error) from None
+    say("starting Ray on this machine ..." if address is None else f"joining Ray at {address} ...")
+    with connected(address) as cluster:
+        yield Executor(f"on {counted(cluster.n_cpus, 'CPU')}", partial(run_on_ray, cluster, trials))

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from dprl.platform.configs.config import load_cells
-from dprl.platform.configs.experiment import read_experiment, varying_keys
-from dprl.platform.configs.varying import varies
+from dprl.platform.configs.experiment import read_experiment, varies, varying_keys
 from dprl.platform.errors import UserError
 from dprl.platform.reports.listing import listing, listing_text
 from dprl.privacy import GradientPrivacy

@@ -9,8 +9,7 @@ import pytest
 import yaml
 
 from dprl.algorithms import BernsteinVIConfig, PrivateUCBVIConfig, PUCBConfig
-from dprl.platform.configs.experiment import Experiment, read_experiment, varying_keys
-from dprl.platform.configs.varying import needed_keys
+from dprl.platform.configs.experiment import Experiment, needed_keys, read_experiment, varying_keys
 from dprl.platform.errors import UserError
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dprl.platform.configs.experiment import read_experiment
-from dprl.platform.configs.removed import REMOVED
+from dprl.platform.configs.sections import REMOVED
 from dprl.platform.errors import UserError
 
 SECTIONS: dict[str, dict[str, Any]] = {

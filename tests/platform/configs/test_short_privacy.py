@@ -8,8 +8,7 @@ import pytest
 
 from dprl.algorithms import ALGORITHMS
 from dprl.envs import LoggedEpisodes
-from dprl.platform.configs.experiment import Experiment, read_experiment
-from dprl.platform.configs.varying import unequal_schedules
+from dprl.platform.configs.experiment import Experiment, read_experiment, unequal_schedules
 
 ENVS: dict[str, dict[str, Any]] = {
     "FiniteMDP": {"name": "riverswim", "n_states": 4, "horizon": 5},

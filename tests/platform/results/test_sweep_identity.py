@@ -12,7 +12,7 @@ import pytest
 from dprl.platform.configs.experiment import Experiment, Scalar
 from dprl.platform.errors import UserError
 from dprl.platform.results.cell_folder import CellFolder
-from dprl.platform.results.sweep_identity import Grid
+from dprl.platform.results.layout import Grid
 from dprl.platform.sweeps.sweep import run_sweep
 from tests.platform.sweeps.test_sweep import CONFIG, cells_of, options
 

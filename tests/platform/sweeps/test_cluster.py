@@ -15,7 +15,7 @@ from ray._private.node import Node
 from dprl.platform.errors import UserError
 from dprl.platform.sweeps.cluster import _trainable, connected
 from dprl.platform.sweeps.execution import TrialOptions
-from dprl.platform.sweeps.executor import open_executor
+from dprl.platform.sweeps.sweep import open_executor
 from dprl.platform.sweeps.trial import CellTrial
 from tests.platform.tracking.cases import cells_in
 

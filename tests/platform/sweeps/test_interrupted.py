@@ -40,7 +40,7 @@ def interrupt(*_: object) -> None:
 def test_ctrl_c_while_a_cluster_is_joined_says_how_to_go_on(
     config: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("dprl.platform.sweeps.sweep.joined_cluster", interrupt)
+    monkeypatch.setattr("dprl.platform.sweeps.sweep._joined", interrupt)
     assert main(["run", str(config), "--fresh"]) == 130
     told = capfd.readouterr().err
     assert told.count(RESUME) == 1

@@ -25,10 +25,8 @@ from dprl.platform.errors import UserError
 from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
 from dprl.platform.results.layout import SweepLayout
 from dprl.platform.sweeps.execution import LockedCell, run_in_process
-from dprl.platform.sweeps.executor import Executor
 from dprl.platform.sweeps.progress import progress_display
-from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
-from dprl.platform.sweeps.sweep_files import SweepFiles
+from dprl.platform.sweeps.sweep import Executor, SweepFiles, SweepOptions, SweepResult, run_sweep
 from tests.platform.processes import mlflow_runs
 
 pytestmark = pytest.mark.usefixtures("one_drawing")

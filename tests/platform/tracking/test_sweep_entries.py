@@ -14,8 +14,7 @@ from dprl.platform.configs.config import load_cells
 from dprl.platform.reports.report import SweepReport, answer_of
 from dprl.platform.results.compare import Group
 from dprl.platform.results.compare import groups_of as made_groups
-from dprl.platform.results.layout import SweepCell, SweepLayout
-from dprl.platform.results.sweep_identity import Grid
+from dprl.platform.results.layout import Grid, SweepCell, SweepLayout
 from dprl.platform.sweeps.execution import LockedCell
 from dprl.platform.tracking.entries import SweepEntries, sweep_entries
 from tests.platform.results.cases import report_cell
