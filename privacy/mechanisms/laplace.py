@@ -16,7 +16,7 @@ from dprl.privacy.accounting.root_finding import inside, root_of_tail, smallest
 from dprl.privacy.base import Float64Array, Sensitivity, quotient_up
 from dprl.privacy.mechanisms.base import IDEALISED, NODE, Mechanism, require_positive
 from dprl.privacy.mechanisms.logarithm import log_of_reduced, open_unit, reduced, signed
-from dprl.privacy.mechanisms.sampling import add_rows, extending_sampler
+from dprl.privacy.mechanisms.sampling import sampler
 from dprl.privacy.mechanisms.tails import NEGLIGIBLE, Lattice, laplace_sum_tail
 from dprl.privacy.randomness.bits import fill_bits
 
@@ -125,40 +125,20 @@ def _halves(part: Float64Array, exponents: Float64Array) -> None:
         part[i], exponents[i] = signed(s, word), signed(e, word)
 
 
-@extending_sampler(Laplace.law)
-def draw_laplace(
-    out: Float64Array,
-    totals: Float64Array,
-    parent: Float64Array,
-    row: Float64Array,
-    sign: float,
-    scale: float,
-    bound: float,
-    key: np.ndarray,
-    table: np.ndarray,
-    first: np.uint64,
-) -> int:
-    """Draw numbers first, first+1, ... of Laplace(scale) like `Noise.draw`.
+@sampler(Laplace.law)
+def fill_laplace(
+    out: Float64Array, scale: float, bound: float, key: np.ndarray, table: np.ndarray, first: np.uint64
+) -> None:
+    """Fill `out` float64[n], contiguous, with draws number first, first+1, ... of Laplace(scale).
 
     Draw number i is -scale * log(u), within 2.5 ulp, with a random sign; u and the sign are 53 of the bits number i.
-    Rows are added in the same pass: additions wait for memory, and cost nothing during other arithmetic.
+
+    *Formal guarantee.* None by itself; see Laplace.
     """
     fill_bits(out.view(np.uint64), key, first)
     exponents = np.empty(BLOCK)
-    in_place = row.ctypes.data == parent.ctypes.data
     for start in range(0, out.shape[0], BLOCK):
-        stop = start + BLOCK
-        part = out[start:stop]
+        part = out[start : start + BLOCK]
         _halves(part, exponents)
-        if row.shape[0] > 0 and not in_place:
-            total, above, kept = totals[start:stop], parent[start:stop], row[start:stop]
-            for i in range(part.shape[0]):
-                noise = above[i] + -(sign * scale) * log_of_reduced(part[i], exponents[i])
-                kept[i] = noise
-                part[i] = noise + total[i]
-        else:
-            for i in range(part.shape[0]):
-                part[i] = -scale * log_of_reduced(part[i], exponents[i])
-    if row.shape[0] > 0 and in_place:
-        add_rows(out, totals, parent, row, sign)
-    return 1
+        for i in range(part.shape[0]):
+            part[i] = -scale * log_of_reduced(part[i], exponents[i])

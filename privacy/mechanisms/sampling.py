@@ -33,10 +33,8 @@ class Noise(NamedTuple):
     encoding, else 0; key uint64[5] or, secret, int64[5]; table uint64[n]: of an exact sampler, empty for the others;
     draw: the address of the law's sampler for the key's type.
 
-    draw(out, totals, parent, row, sign, scale, bound, key, table, first) fills `out` float64[n], contiguous, with the
-    draws number first, first+1, ... of the law if `row` is empty. Else all four are float64[n], it sets row = parent +
-    sign * draws and out = totals + row, and `row` may be `parent`. It returns 1, and 0 after an error, which an address
-    loses otherwise.
+    draw(out, scale, bound, key, table, first) fills `out` float64[n], contiguous, with the draws number first, first+1,
+    ... of the law. It returns 1, and 0 after an error, which an address loses otherwise.
     """
 
     law: int
@@ -55,25 +53,15 @@ _draws: dict[int, Callable[..., int]] = {}
 
 
 def sampler(law: int) -> Callable[[F], F]:
-    """Enter fill(out, scale, bound, key, table, first), which draws alone, as the sampler of a law's code."""
+    """Enter fill(out, scale, bound, key, table, first) as the sampler of a law's code, see `Noise`."""
 
     def decorate(fill: F) -> F:
-        draw = FunctionType(_draw.__code__, {**globals(), "fill": kernel(fill)}, "draw")
-        draw.__qualname__ = f"draw_{law}"  # the on-disk cache looks at it
-        extending_sampler(law)(draw)
-        return fill
-
-    return decorate
-
-
-def extending_sampler(law: int) -> Callable[[F], F]:
-    """Enter a plain function as the `draw` of a law's code, see `Noise`."""
-
-    def decorate(draw: F) -> F:
         if law in _draws:
             raise ValueError(f"law must be a code that no other law has, got {law}; take another")
+        draw = FunctionType(_draw.__code__, {**globals(), "fill": kernel(fill)}, "draw")
+        draw.__qualname__ = f"draw_{law}"  # the on-disk cache looks at it
         _draws[law] = draw
-        return draw
+        return fill
 
     return decorate
 
@@ -84,48 +72,18 @@ def fill(out: Float64Array, scale: float, bound: float, key: np.ndarray, table: 
     raise NotImplementedError
 
 
-def _draw(
-    out: Float64Array,
-    totals: Float64Array,
-    parent: Float64Array,
-    row: Float64Array,
-    sign: float,
-    scale: float,
-    bound: float,
-    key: np.ndarray,
-    table: np.ndarray,
-    first: np.uint64,
-) -> int:
+def _draw(out: Float64Array, scale: float, bound: float, key: np.ndarray, table: np.ndarray, first: np.uint64) -> int:
     fill(out, scale, bound, key, table, first)
-    if row.shape[0] > 0:
-        add_rows(out, totals, parent, row, sign)
     return 1
-
-
-@kernel
-def add_rows(out: Float64Array, totals: Float64Array, parent: Float64Array, row: Float64Array, sign: float) -> None:
-    """Set row = parent + sign * out and out = totals + row; `row` may be `parent`."""
-    if row.ctypes.data == parent.ctypes.data:
-        # In one loop for both cases `row` and `parent` might overlap, which prevents vectorisation.
-        for i in range(out.shape[0]):
-            row[i] += sign * out[i]
-        for i in range(out.shape[0]):
-            out[i] = row[i] + totals[i]
-    else:
-        for i in range(out.shape[0]):
-            changed = parent[i] + sign * out[i]
-            row[i] = changed
-            out[i] = changed + totals[i]
 
 
 @cache
 def _draw_of(law: int, secret: bool) -> Callable[..., int]:
     if law not in _draws:
         raise ValueError(f"law must be one of the codes of registered laws, got {law}; take the noise from a mechanism")
-    real, numbers, words = types.float64, types.float64[::1], types.uint64[::1]
-    key = types.int64[::1] if secret else words
-    arguments = [numbers] * 4, [real] * 3, [key, words, types.uint64]
-    return with_address(_draws[law], types.int64(*(each for part in arguments for each in part)))
+    key = types.int64[::1] if secret else types.uint64[::1]
+    arguments = types.float64[::1], types.float64, types.float64, key, types.uint64[::1], types.uint64
+    return with_address(_draws[law], types.int64(*arguments))
 
 
 def noise_of(law: int, scale: float, bound: float, key: npt.NDArray[Any], table: npt.NDArray[np.uint64]) -> Noise:
@@ -162,8 +120,7 @@ def fill_noise(out: Float64Array, noise: Noise, first: np.uint64) -> None:
     """
     if noise.law != NO_NOISE:
         require_generator(noise.key)
-    none = out[:0]
-    if noise.draw(out, none, none, none, 1.0, noise.scale, noise.bound, noise.key, noise.table, first) != 1:
+    if noise.draw(out, noise.scale, noise.bound, noise.key, noise.table, first) != 1:
         raise MemoryError("noise could not be drawn, so nothing is released")
 
 
@@ -173,8 +130,7 @@ def extend_noise(
 ) -> None:
     """Set row = parent + the draws of node |node|, or minus them if `node` < 0, and released = totals + row.
 
-    All are float64[n], contiguous; `row` may be `parent`. Node m draws the numbers m*n ... m*n + n - 1. Raises like
-    `fill_noise`.
+    All are float64[n]; `row` may be `parent`. Node m draws the numbers m*n ... m*n + n - 1. Raises like `fill_noise`.
 
     *Formal guarantee.* That of the mechanism that made `noise`, for every node.
     """
@@ -185,6 +141,15 @@ def extend_noise(
     for start in range(0, released.size, BLOCK):
         stop = start + BLOCK
         out, total, above, kept = released[start:stop], totals[start:stop], parent[start:stop], row[start:stop]
-        number = first + np.uint64(start)
-        if noise.draw(out, total, above, kept, sign, noise.scale, noise.bound, noise.key, noise.table, number) != 1:
-            raise MemoryError("noise could not be drawn, so nothing is released")
+        fill_noise(out, noise, first + np.uint64(start))
+        if row.ctypes.data == parent.ctypes.data:
+            # In one loop for both cases `row` and `parent` might overlap, which prevents vectorisation.
+            for i in range(out.shape[0]):
+                kept[i] += sign * out[i]
+            for i in range(out.shape[0]):
+                out[i] = kept[i] + total[i]
+        else:
+            for i in range(out.shape[0]):
+                changed = above[i] + sign * out[i]
+                kept[i] = changed
+                out[i] = changed + total[i]
