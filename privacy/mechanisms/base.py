@@ -131,9 +131,3 @@ class Mechanism(ABC):
     def log_moment(self, argument: float) -> float:  # noqa: ARG002 - as where one is known
         """Return an upper bound of ln E e^(argument Z) and of ln E e^(w argument Z), |w| <= 1, below moment_limit."""
         raise ValueError(f"law must be one with a known moment generating function, got {self.name}; use whole numbers")
-
-
-def require_positive(name: str, value: float, remedy: str) -> None:
-    """Raise ValueError unless `value` is finite and above 0."""
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be finite and above 0, got {value}; {remedy}")

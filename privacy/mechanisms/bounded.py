@@ -11,8 +11,8 @@ import scipy
 
 from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import PrivacyCurve, bounded_support_curve, worst_outside
-from dprl.privacy.base import Float64Array, Sensitivity
-from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, require_positive
+from dprl.privacy.base import Float64Array, Sensitivity, check_positive
+from dprl.privacy.mechanisms.base import IDEALISED, Mechanism
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.logarithm import log_of_reduced, reduced
 from dprl.privacy.mechanisms.sampling import sampler
@@ -43,7 +43,7 @@ class Uniform(Mechanism):
     arithmetic: ClassVar[str] = IDEALISED
 
     def __post_init__(self) -> None:
-        require_positive("bound", self.bound, "ask for a larger delta")
+        check_positive("bound", self.bound, "ask for a larger delta")
 
     @property
     def scale(self) -> float:
@@ -122,8 +122,8 @@ class BoundedLaplace(Mechanism):
     arithmetic: ClassVar[str] = IDEALISED
 
     def __post_init__(self) -> None:
-        require_positive("scale", self.scale, "ask for a larger epsilon")
-        require_positive("bound", self.bound, "use laplace for unbounded noise")
+        check_positive("scale", self.scale, "ask for a larger epsilon")
+        check_positive("bound", self.bound, "use laplace for unbounded noise")
 
     @property
     def variance(self) -> float:

@@ -11,8 +11,8 @@ import scipy
 
 from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import GaussianDP, gaussian_mu
-from dprl.privacy.base import Float64Array, Sensitivity
-from dprl.privacy.mechanisms.base import IDEALISED, NODE, ROW, Mechanism, require_positive
+from dprl.privacy.base import Float64Array, Sensitivity, check_positive
+from dprl.privacy.mechanisms.base import IDEALISED, NODE, ROW, Mechanism
 from dprl.privacy.mechanisms.logarithm import log_of_reduced, one_to_two, open_unit, reduced, signed
 from dprl.privacy.mechanisms.sampling import sampler
 from dprl.privacy.mechanisms.tails import Lattice
@@ -53,7 +53,7 @@ class Gaussian(Mechanism):
     draws_sums: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        require_positive("scale", self.scale, "ask for another epsilon or delta")
+        check_positive("scale", self.scale, "ask for another epsilon or delta")
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Gaussian:

@@ -28,7 +28,7 @@ from dprl.privacy.accounting.closed_forms import (
     gaussian_mu,
     zcdp_rho,
 )
-from dprl.privacy.base import Float64Array, Sensitivity
+from dprl.privacy.base import Float64Array, Sensitivity, check_positive
 from dprl.privacy.mechanisms.base import IDEALISED, Mechanism
 from dprl.privacy.mechanisms.bounded import BoundedLaplace, Uniform
 from dprl.privacy.mechanisms.clipping import L2, MOST, fill_clipped
@@ -275,8 +275,7 @@ class Gram(ABC):
 
 
 def _check_request(epsilon: float, release: GramRelease) -> None:
-    if not (math.isfinite(epsilon) and epsilon > 0):
-        raise ValueError(f"epsilon must be finite and above 0, got {epsilon}; nothing else is a guarantee")
+    check_positive("epsilon", epsilon, "nothing else is a guarantee")
     if not release.clipped:
         raise ValueError("release must be clipped for a guarantee, got one that is not; clip it on the device")
 

@@ -13,8 +13,8 @@ from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import PrivacyCurve
 from dprl.privacy.accounting.losses import LaplaceLoss
 from dprl.privacy.accounting.root_finding import inside, root_of_tail, smallest
-from dprl.privacy.base import Float64Array, Sensitivity, quotient_up
-from dprl.privacy.mechanisms.base import IDEALISED, NODE, Mechanism, require_positive
+from dprl.privacy.base import Float64Array, Sensitivity, check_positive, quotient_up
+from dprl.privacy.mechanisms.base import IDEALISED, NODE, Mechanism
 from dprl.privacy.mechanisms.logarithm import log_of_reduced, open_unit, reduced, signed
 from dprl.privacy.mechanisms.sampling import sampler
 from dprl.privacy.mechanisms.tails import NEGLIGIBLE, Lattice, laplace_sum_tail
@@ -62,7 +62,7 @@ class Laplace(Mechanism):
     draws_sums: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        require_positive("scale", self.scale, "ask for another epsilon")
+        check_positive("scale", self.scale, "ask for another epsilon")
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Laplace:

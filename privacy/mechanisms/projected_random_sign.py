@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.accounting.closed_forms import RandomizedResponses
+from dprl.privacy.base import check_positive
 from dprl.privacy.mechanisms.base import INTEGER
 from dprl.privacy.mechanisms.random_sign_kernels import SEED_NUMBERS, random_sign_workspace
 from dprl.privacy.mechanisms.reports import RandomizedResponse
@@ -63,14 +64,12 @@ class ProjectedRandomSign(VectorMechanism):
     def __post_init__(self) -> None:
         if not 1 <= self.projections <= self.dimension:
             raise ValueError(f"projections must lie in 1..dimension, got {self.projections} for {self.dimension}")
-        if not (math.isfinite(self.clip) and self.clip > 0):
-            raise ValueError(f"clip must be finite and above 0, got {self.clip}; projections are clipped to it")
+        check_positive("clip", self.clip, "projections are clipped to it")
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, dimension: int, clip: float) -> ProjectedRandomSign:  # noqa: ARG003
         """Return the paper's choice d_hat = max(1, min(d, floor(epsilon / 2.5))), with epsilon / d_hat per bit."""
-        if not (math.isfinite(epsilon) and epsilon > 0):
-            raise ValueError(f"epsilon must be finite and above 0, got {epsilon}; nothing else is a guarantee")
+        check_positive("epsilon", epsilon, "nothing else is a guarantee")
         projections = max(1, min(dimension, math.floor(epsilon / EPSILON_PER_PROJECTION)))
         # D4: k = d_hat where eq. (24) prints e^(epsilon/k) and leaves k undefined.
         each = epsilon / projections

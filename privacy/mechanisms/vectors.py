@@ -18,7 +18,7 @@ import numpy.typing as npt
 from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.privacy.accounting.amplification import SampledGaussianLoss
 from dprl.privacy.accounting.closed_forms import PrivacyCurve, Unbounded
-from dprl.privacy.base import Float64Array, LedgerError, Sensitivity
+from dprl.privacy.base import Float64Array, LedgerError, Sensitivity, check_choice, check_positive
 from dprl.privacy.mechanisms.base import IDEALISED, Mechanism
 from dprl.privacy.mechanisms.clipping import ANY, L1, L2, NORMS, fill_clipped, fill_units
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
@@ -221,8 +221,7 @@ class RawVector(VectorMechanism):
 
     def __post_init__(self) -> None:
         check_ball(self.dimension, self.clip)
-        if self.norm not in NORMS:
-            raise ValueError(f"norm must be one of {', '.join(NORMS)}, got {self.norm!r}; choose one of them")
+        check_choice("norm", self.norm, NORMS)
 
     @property
     def largest_norm(self) -> float:
@@ -245,8 +244,7 @@ def check_ball(dimension: int, clip: float) -> None:
     """Raise ValueError unless vectors of that dimension can be shrunk into a ball of radius clip / 2."""
     if dimension < 1:
         raise ValueError(f"dimension must be at least 1, got {dimension}; a message has at least one number")
-    if not (math.isfinite(clip) and clip > 0):
-        raise ValueError(f"clip must be finite and above 0, got {clip}; vectors are shrunk to half of it")
+    check_positive("clip", clip, "vectors are shrunk to half of it")
 
 
 @dataclass(frozen=True)
@@ -280,8 +278,7 @@ class _Clipped(VectorMechanism):
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, dimension: int, clip: float, exact: bool = False) -> Self:
         """Return the least noise that makes one message (epsilon, delta)-LDP; raise ValueError if none does."""
-        if not (math.isfinite(epsilon) and epsilon > 0):
-            raise ValueError(f"epsilon must be finite and above 0, got {epsilon}; nothing else is a guarantee")
+        check_positive("epsilon", epsilon, "nothing else is a guarantee")
         check_ball(dimension, clip)
         if cls.norm == "l2" and not 0.0 < delta < 1.0:
             raise ValueError(f"delta must lie in (0, 1) for Gaussian noise, got {delta}; use clipped_laplace for 0")

@@ -16,12 +16,12 @@ import numpy.typing as npt
 
 from dprl.compiled import no_alloc_kernel
 from dprl.privacy.accounting.closed_forms import Unbounded
-from dprl.privacy.base import Float64Array, Int64Array, LedgerError, Sensitivity, TrustModel
+from dprl.privacy.base import Float64Array, Int64Array, LedgerError, Sensitivity, TrustModel, check_positive
 from dprl.privacy.counters import COUNTERS, ExactCounter
 from dprl.privacy.counters.base import Counter, CounterState, node_of
 from dprl.privacy.counters.release import release_prefix
 from dprl.privacy.mechanisms import GRAMS
-from dprl.privacy.mechanisms.base import IDEALISED, require_positive
+from dprl.privacy.mechanisms.base import IDEALISED
 from dprl.privacy.mechanisms.clipping import L2, MOST, NORMS, fill_clipped
 from dprl.privacy.mechanisms.gram import (
     Gram,
@@ -386,7 +386,7 @@ class StatisticsQuery(Query):
             if type(counter) not in COUNTERS.values() or node_of(counter).arithmetic != IDEALISED:
                 raise LedgerError(f"the kernels cannot run a counter {counter}; take a calibrated one of COUNTERS")
             for scale in (*self.scales, self.reward_scale or 1.0):
-                require_positive("scale", scale, "write 1 for a stage without anything of a user")
+                check_positive("scale", scale, "write 1 for a stage without anything of a user")
             if len(self.scales) != layout.horizon or (self.reward_scale > 0.0) != (sent == "noisy"):
                 raise LedgerError(f"a server's noise has a scale for each stage, and one for corrections, got {self}")
             if self.schedule is not None:

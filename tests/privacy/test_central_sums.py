@@ -364,7 +364,7 @@ def test_settings_that_do_not_fit_are_refused() -> None:
 def test_scales_that_are_no_sizes_of_noise_are_refused(scale: float) -> None:
     """Epsilon adds up changes over scales, so a negative scale would lower it."""
     query = statistics(1.0).query
-    with pytest.raises(ValueError, match="scale must be finite and above 0"):
+    with pytest.raises(ValueError, match="scale must be a finite number above 0"):
         replace(query, scales=(1.0, scale, 1.0, 1.0))
-    with pytest.raises(ValueError, match="scale must be finite and above 0"):
+    with pytest.raises(ValueError, match="scale must be a finite number above 0"):
         replace(query, reward_scale=scale or -1.0)

@@ -53,7 +53,7 @@ def of_families(*families: CountFamily, steps: int = 2) -> CountFamilies:
         (lambda: GramRelease(2, (0.0, 0.0), 1), "at least 0 and not all 0"),
         (lambda: RawVector(0, "l2", 1.0), "dimension must be at least 1"),
         (lambda: RawVector(2, "l3", 1.0), "norm must be one of none, l1, l2"),  # type: ignore[arg-type]
-        (lambda: RawVector(2, "l2", float("nan")), "clip must be finite and above 0"),
+        (lambda: RawVector(2, "l2", float("nan")), "clip must be a finite number above 0"),
     ],
 )
 def test_what_describes_nothing_is_refused(make: Callable[[], object], message: str) -> None:

@@ -156,7 +156,7 @@ def test_the_stated_bound_is_the_least_in_one_dimension() -> None:
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, float("inf"), float("nan")])
 def test_bad_parameters_are_refused(bad: float) -> None:
-    with pytest.raises(ValueError, match="scale must be finite and above 0"):
+    with pytest.raises(ValueError, match="scale must be a finite number above 0"):
         BoundedLaplace(bad, 1.0)
-    with pytest.raises(ValueError, match="bound must be finite and above 0"):
+    with pytest.raises(ValueError, match="bound must be a finite number above 0"):
         BoundedLaplace(1.0, bad)

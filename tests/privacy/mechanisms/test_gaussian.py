@@ -92,5 +92,5 @@ def test_pure_privacy_is_refused_with_a_remedy() -> None:
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.inf, math.nan])
 def test_bad_scales_are_refused(scale: float) -> None:
-    with pytest.raises(ValueError, match=r"^scale must be finite and above 0"):
+    with pytest.raises(ValueError, match=r"^scale must be a finite number above 0"):
         Gaussian(scale)

@@ -274,9 +274,9 @@ def test_on_a_grid_every_number_is_a_multiple_of_it(kind: type[ClippedLaplace] |
 
 
 def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"clip must be finite and above 0, got 0\.0"):
+    with pytest.raises(ValueError, match=r"clip must be a finite number above 0, got 0\.0"):
         ClippedLaplace.calibrated(1.0, 0.0, 3, 0.0)
-    with pytest.raises(ValueError, match="epsilon must be finite and above 0"):
+    with pytest.raises(ValueError, match="epsilon must be a finite number above 0"):
         ClippedLaplace.calibrated(math.inf, 0.0, 3, 1.0)
     with pytest.raises(ValueError, match=r"delta must lie in \(0, 1\) for Gaussian noise"):
         ClippedGaussian.calibrated(1.0, 0.0, 3, 1.0)

@@ -279,7 +279,7 @@ def test_what_cannot_be_is_refused() -> None:
         GramGaussian(TWO_AGENTS, (1.0, 1.0, 0.0, 1.0, 1.0))
     with pytest.raises(ValueError, match=r"delta must lie in \(0, 1\) for Gaussian noise"):
         GramGaussian.calibrated(1.0, 0.0, TWO_AGENTS)
-    with pytest.raises(ValueError, match="epsilon must be finite and above 0"):
+    with pytest.raises(ValueError, match="epsilon must be a finite number above 0"):
         GramLaplace.calibrated(0.0, 0.0, TWO_AGENTS)
     with pytest.raises(ValueError, match="bounds must be finite"):
         GramRelease(4, (0.0, 0.0), 1)

@@ -51,7 +51,7 @@ def test_a_draw_is_the_inverted_distribution_function_of_its_bits(generator: str
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.inf, math.nan])
 def test_bad_scales_are_refused(scale: float) -> None:
-    with pytest.raises(ValueError, match=r"^scale must be finite and above 0"):
+    with pytest.raises(ValueError, match=r"^scale must be a finite number above 0"):
         Laplace(scale)
 
 

@@ -194,7 +194,7 @@ def test_what_cannot_be_is_refused() -> None:
     bit = RandomizedResponse(1.0)
     with pytest.raises(ValueError, match=r"projections must lie in 1\.\.dimension, got 4 for 3"):
         ProjectedRandomSign(3, 4, 1.0, bit)
-    with pytest.raises(ValueError, match="clip must be finite and above 0"):
+    with pytest.raises(ValueError, match="clip must be a finite number above 0"):
         ProjectedRandomSign(3, 1, math.nan, bit)
-    with pytest.raises(ValueError, match="epsilon must be finite and above 0"):
+    with pytest.raises(ValueError, match="epsilon must be a finite number above 0"):
         ProjectedRandomSign.calibrated(0.0, 0.0, 3, 1.0)

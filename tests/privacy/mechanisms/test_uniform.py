@@ -94,5 +94,5 @@ def test_printed_bound_misses_its_delta_by_orders_of_magnitude() -> None:
 
 @pytest.mark.parametrize("bound", [0.0, -1.0, float("inf"), float("nan")])
 def test_bad_bounds_are_refused(bound: float) -> None:
-    with pytest.raises(ValueError, match="bound must be finite and above 0"):
+    with pytest.raises(ValueError, match="bound must be a finite number above 0"):
         Uniform(bound)
