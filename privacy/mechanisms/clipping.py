@@ -63,26 +63,6 @@ def dot(x: np.ndarray, y: np.ndarray) -> float:
 
 
 @kernel
-def _sum_of_magnitudes(x: np.ndarray) -> float:
-    """Return the L1 norm of float64[d], in eight lanes."""
-    whole = x.shape[0] - x.shape[0] % 8
-    a = b = c = d = e = f = g = h = 0.0
-    for i in range(0, whole, 8):
-        a += abs(x[i])
-        b += abs(x[i + 1])
-        c += abs(x[i + 2])
-        d += abs(x[i + 3])
-        e += abs(x[i + 4])
-        f += abs(x[i + 5])
-        g += abs(x[i + 6])
-        h += abs(x[i + 7])
-    rest = 0.0
-    for i in range(whole, x.shape[0]):
-        rest += abs(x[i])
-    return ((a + e) + (b + f)) + ((c + g) + (d + h)) + rest
-
-
-@kernel
 def fill_clipped(out: np.ndarray, vector: np.ndarray, radius: float, norm: int) -> None:
     """Fill `out` with `vector` float64[d] shrunk into the ball of that radius in `norm`, a code above.
 
@@ -95,7 +75,12 @@ def fill_clipped(out: np.ndarray, vector: np.ndarray, radius: float, norm: int) 
             out[i] = min(max(vector[i], -bound), bound) if abs(vector[i]) < math.inf else 0.0
         return
     if LEAST < largest < MOST:
-        size = math.sqrt(dot(vector, vector)) if norm == L2 else _sum_of_magnitudes(vector)
+        if norm == L2:
+            size = math.sqrt(dot(vector, vector))
+        else:
+            for i in range(out.shape[0]):
+                out[i] = math.copysign(1.0, vector[i])
+            size = dot(vector, out)
         factor = radius / size if size > radius else 1.0
         if factor >= _LEAST_FACTOR:
             for i in range(out.shape[0]):
