@@ -97,12 +97,10 @@ def project_back(out: np.ndarray, message: np.ndarray, scale: float, numbers: np
     d, n = out.shape[0], message.shape[0] - SEED_NUMBERS
     seed = (np.uint64(message[n]) << _HALF_WORD) | np.uint64(message[n + 1])
     row, projection = numbers[:d], _set_seed(words, seed)
+    for j in range(d):
+        out[j] = 0.0
     for i in range(n):
         _project(row, words[KEY_WORDS : KEY_WORDS + d], projection, i)
         sign = scale * (2.0 * message[i] - 1.0)
-        if i == 0:
-            for j in range(d):
-                out[j] = sign * row[j]
-        else:
-            for j in range(d):
-                out[j] += sign * row[j]
+        for j in range(d):
+            out[j] += sign * row[j]
