@@ -234,9 +234,8 @@ class Gram(ABC):
         changes = f"two users' messages of stage h differ by at most {distance}"
         return f"{self._formula()}: {changes}, and each of n agents gets one"
 
-    @abstractmethod
     def _formula(self) -> str:
-        """Return the formula of the loss with its numbers; for `super`, that of Laplace laws."""
+        """Return the formula of the loss with its numbers; here that of Laplace laws."""
         return f"epsilon_0 = n c S = {self._l1_numbers()} = {self.l1_loss:.6g}, S = sum_h m_h^2 / b_h"
 
     def _l1_numbers(self) -> str:
@@ -372,9 +371,6 @@ class GramLaplace(Gram):
     def rho(self) -> float:
         """The zCDP bound of the same noise."""
         return self.release.n_messages * self.l2_squared / 2.0
-
-    def _formula(self) -> str:
-        return super()._formula()
 
     def _clipped_curve(self) -> PrivacyCurve:
         return ChosenCurve((RandomizedResponses(1, self.l1_loss), ZCDP(self.rho)))
