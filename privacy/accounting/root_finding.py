@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 
 import scipy
@@ -87,21 +88,11 @@ def root_of_tail(failures: Callable[[float], float], failure: float) -> float:
 
 def smallest_passing(fails: Callable[[int], bool], guess: int) -> int:
     """Return the smallest n >= 0 with fails(n) false; fails is true first, then false."""
-    if not fails(0):
-        return 0
     # The bracket widens from the guess, so a good guess costs few evaluations.
-    low, high, width = 0, guess, max(1, guess // 256)
-    if fails(guess):
-        low, high = guess, guess + width
-        while fails(high):
-            width *= 4
-            low, high = high, high + width
-    else:
-        while guess - width > 0 and not fails(guess - width):
-            high = guess - width
-            width *= 4
-        low = max(guess - width, 0)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fails(middle) else (low, middle)
-    return high
+    width = max(1, guess // 256)
+    low, high = guess - width, guess
+    while fails(high):
+        low, high, width = high, high + width, 4 * width
+    while low >= 0 and not fails(low):
+        low, high, width = low - width, low, 4 * width
+    return bisect_left(range(high), True, lo=max(low, -1) + 1, key=lambda n: not fails(n))
