@@ -32,10 +32,9 @@ s' = s + 2 ln cosh(s / 2), moves every level by at least as much. So it dominate
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -207,9 +206,8 @@ class SummedLosses:
         self._most = most + ROUNDING * abs(most)
         self._lost = min(1.0, sum(n * one.lost for one, n in self._listed) * (1.0 + ROUNDING))
         self._reach = sum(n * float(np.abs(one.losses).max()) for one, n in self._listed)
-        self._tilts = dict[float, _Tilt]()
-        self._windows = dict[float, tuple[int, Float64Array, float]]()
-        self._lock = threading.Lock()
+        self._tilt = cache(self._tilted_sum)
+        self._window = lru_cache(_MOST_WINDOWS)(self._fft)
 
     def delta(self, epsilon: float) -> float:
         """Return the delta at `epsilon` >= 0, rounded up."""
@@ -244,9 +242,7 @@ class SummedLosses:
                 above = middle
         return found
 
-    def _tilt(self, steepness: float) -> _Tilt:
-        if steepness in self._tilts:
-            return self._tilts[steepness]
+    def _tilted_sum(self, steepness: float) -> _Tilt:
         log_moment = mean = variance = 0.0
         for one, n in self._listed:
             weights, log_of_sum = _tilted(one, steepness)
@@ -254,14 +250,10 @@ class SummedLosses:
             mean += n * average
             variance += n * float(weights @ (one.losses - average) ** 2)
             log_moment += n * log_of_sum
-        self._tilts[steepness] = _Tilt(steepness, log_moment, mean, math.sqrt(variance))
-        return self._tilts[steepness]
+        return _Tilt(steepness, log_moment, mean, math.sqrt(variance))
 
-    def _window(self, tilt: _Tilt) -> tuple[int, Float64Array, float]:
+    def _fft(self, tilt: _Tilt) -> tuple[int, Float64Array, float]:
         """Return (first, mass, beyond): the tilted sum from point `first` on, and a bound on losses above its end."""
-        with self._lock:
-            if tilt.steepness in self._windows:
-                return self._windows[tilt.steepness]
         weighted = [(_tilted(one, tilt.steepness)[0], n) for one, n in self._listed]
         longest = max(weights.size for weights, _ in weighted)
         size = 1 << math.ceil(math.log2(max(longest, _WINDOW * tilt.deviation / self._step, 2.0)))
@@ -273,10 +265,6 @@ class SummedLosses:
         beyond, end = 0.0, (lowest + size) * self._step
         if lowest + size <= last:
             beyond = math.exp(min(0.0, *(self._log_chernoff(one, end) for one in (tilt, self._below(end)))))
-        with self._lock:
-            while len(self._windows) >= _MOST_WINDOWS:
-                del self._windows[next(iter(self._windows))]
-            self._windows[tilt.steepness] = lowest, mass, beyond
         return lowest, mass, beyond
 
     def _log_chernoff(self, tilt: _Tilt, loss: float) -> float:
