@@ -192,11 +192,7 @@ class SampledGaussianLoss(PrivacyCurve):
     def delta(self, epsilon: float) -> float:
         if math.isinf(epsilon):
             return 0.0
-        return max(self.delta_of_removal(epsilon), _sampled(self.multiplier, self.rate, self.n, True).delta(epsilon))
-
-    def delta_of_removal(self, epsilon: float) -> float:
-        """Return the delta if one user is removed, usually the larger one."""
-        return 0.0 if math.isinf(epsilon) else _sampled(self.multiplier, self.rate, self.n, False).delta(epsilon)
+        return max(_sampled(self.multiplier, self.rate, self.n, added).delta(epsilon) for added in (False, True))
 
     def epsilon(self, delta: float) -> float:
         return _sampled_epsilon(self, delta)
@@ -223,26 +219,15 @@ def sampled_multiplier(epsilon: float, delta: float, rate: float, rounds: int) -
         raise ValueError(f"delta must lie in (0, 1) for Gaussian noise, got {delta}")
     epsilon, delta = inside(epsilon, delta)
 
-    def both(z: float) -> float:
+    def delta_at(z: float) -> float:
         return 1.0 if z < LEAST_MULTIPLIER else SampledGaussianLoss(z, rate, rounds).delta(epsilon)
 
-    def removal(z: float) -> float:
-        return 1.0 if z < LEAST_MULTIPLIER else SampledGaussianLoss(z, rate, rounds).delta_of_removal(epsilon)
-
-    if both(LEAST_MULTIPLIER) <= delta:
-        return LEAST_MULTIPLIER
-    removed = smallest(removal, delta, 1.0)
-    return removed if both(removed) <= delta else smallest(both, delta, removed)
+    return LEAST_MULTIPLIER if delta_at(LEAST_MULTIPLIER) <= delta else smallest(delta_at, delta, 1.0)
 
 
 @lru_cache(maxsize=256)
 def _sampled_epsilon(curve: SampledGaussianLoss, delta: float) -> float:
-    if delta <= 0.0:
-        return math.inf
-    if curve.delta(0.0) <= delta:
-        return 0.0
-    removed = smallest(curve.delta_of_removal, delta, 1.0)
-    return removed if curve.delta(removed) <= delta else smallest(curve.delta, delta, removed)
+    return least_epsilon(curve.delta, delta, 1.0, math.inf)
 
 
 @lru_cache(maxsize=16)
