@@ -92,7 +92,7 @@ def gradient_claims() -> list[Finding]:
             "random sign, e^(eps/k), k=1",
             large,
             literal,
-            attack=partial(measure, printed, large, literal),
+            attack=partial(measure, printed.probe, large, literal),
             runs=400_000,
             note="k is not defined; only k = d is private as claimed",
         ),
@@ -175,8 +175,8 @@ def gram_claims() -> list[Finding]:
 def _bounded_claims(pure: Claim) -> list[Finding]:
     """Return the claims on bounded Laplace noise."""
     tenth, bounded, narrow = Claim(0.1, source="[TH23]"), BoundedLaplace(1.0, 5.0), gram_noise(_BOUNDED, 2, 2)
-    probe = PrintedBoundedLaplace(scale=1.0, bound=30.0, change=0.1)
-    outside = printed_bounded_laplace_delta(probe.change, probe.scale, probe.bound)
+    printed = PrintedBoundedLaplace(scale=1.0, bound=30.0, change=0.1)
+    outside = printed_bounded_laplace_delta(printed.change, printed.scale, printed.bound)
     proof = NoiseProof(math.inf, None, math.inf, outside)
     five = "one number, B=5b"
     return [
@@ -204,7 +204,7 @@ def _bounded_claims(pure: Claim) -> list[Finding]:
             "bounded Laplace, eq. (78)",
             tenth,
             proof,
-            attack=partial(measure, probe, tenth, proof),
+            attack=partial(measure, printed.probe, tenth, proof),
             runs=10_000,
             note="inverts a distribution function that is wrong for x < 0: one-sided, whatever B is",
         ),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dprl.privacy.audits.distinguishing_attack import Key
+from dprl.privacy.audits.distinguishing_attack import Key, Probe
 from dprl.privacy.base import Float64Array
 from dprl.privacy.randomness.bits import fill_uniform
 
@@ -47,11 +47,11 @@ class PrintedBoundedLaplace:
     change: float
 
     @property
-    def description(self) -> str:
-        """The configuration."""
-        return f"one number that changes by {self.change:g}, b={self.scale:g}, B={self.bound:g}"
+    def probe(self) -> Probe:
+        """The attack on it."""
+        return Probe(f"one number that changes by {self.change:g}, b={self.scale:g}, B={self.bound:g}", self._scores)
 
-    def scores(self, world: int, runs: int, key: Key) -> Float64Array:
+    def _scores(self, world: int, runs: int, key: Key) -> Float64Array:
         """Return log likelihood ratios, float64[runs]; +-inf where only one world can print the number."""
         u = np.empty(runs)
         fill_uniform(u, key, np.uint64(0))
@@ -112,11 +112,11 @@ class PrintedRandomSign:
         return max(float(np.maximum(gap, 0.0).sum()) for gap in gaps)
 
     @property
-    def description(self) -> str:
-        """The configuration."""
-        return f"opposite projections, epsilon={self.epsilon:g}, d={self.dimension}, k={self.k}"
+    def probe(self) -> Probe:
+        """The attack on it."""
+        return Probe(f"opposite projections, epsilon={self.epsilon:g}, d={self.dimension}, k={self.k}", self._scores)
 
-    def scores(self, world: int, runs: int, key: Key) -> Float64Array:
+    def _scores(self, world: int, runs: int, key: Key) -> Float64Array:
         """Return log likelihood ratios, float64[runs]."""
         u = np.empty((runs, self.dimension))
         fill_uniform(u.reshape(-1), key, np.uint64(0))

@@ -8,9 +8,9 @@ from below.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -30,15 +30,28 @@ _THRESHOLDS = 400
 _DIGITS = 9
 
 
-class Probe(Protocol):
-    """Two neighbouring inputs of one randomized release."""
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """Two neighbouring inputs of one randomized release.
 
-    @property
-    def description(self) -> str:
-        """The configuration, in a few words."""
+    Args:
+        description: the configuration, in a few words.
+        scores: returns the evidence for world 1 of each of `runs` independent releases of world 0 or 1, float64[runs],
+            for (world, runs, key).
+    """
 
-    def scores(self, world: int, runs: int, key: Key) -> Float64Array:
-        """Return the evidence for world 1 of each of `runs` independent releases of world 0 or 1, float64[runs]."""
+    description: str
+    scores: Callable[[int, int, Key], Float64Array]
+
+    def together(self, messages: int) -> Probe:
+        """Return the probe of `messages` messages of one user with the same input; a score is the sum of theirs."""
+        if messages == 1:
+            return self
+
+        def scores(world: int, runs: int, key: Key) -> Float64Array:
+            return np.asarray(self.scores(world, runs * messages, key).reshape(runs, messages).sum(axis=1))
+
+        return Probe(f"{messages} submissions of {self.description}", scores)
 
 
 def measure(

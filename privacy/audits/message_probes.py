@@ -1,18 +1,16 @@
-"""Probe of messages: the real samplers at neighbouring inputs, and the best score of their outputs.
+"""Probes of messages: the real samplers of one mechanism at its worst pair, and the best score of their outputs.
 
-It sends messages of any local mechanism or query; if a law has densities, the score is the sum of the logs of their
-ratios. The functions here make the probe for one mechanism at its worst pair.
+If a law has densities, the score is the sum of the logs of their ratios.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from dprl.compiled import kernel
-from dprl.privacy.audits.distinguishing_attack import Key
+from dprl.privacy.audits.distinguishing_attack import Key, Probe
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.privunit import PrivUnit
@@ -38,54 +36,21 @@ _ROUNDS = 50
 Cells = tuple[float, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class MessageProbe:
-    """Messages of one user in two worlds.
-
-    Args:
-        description: the configuration, in a few words.
-        send: returns independent messages float64[runs, n] for (world, runs, key).
-        score: returns each message's evidence for world 1, float64[runs]; by default log likelihood ratios.
-    """
-
-    description: str
-    send: Callable[[int, int, Key], Float64Array]
-    score: Callable[[Float64Array], Float64Array]
-
-    def scores(self, world: int, runs: int, key: Key) -> Float64Array:
-        """Return the scores of `runs` messages, float64[runs]."""
-        return self.score(self.send(world, runs, key))
-
-    def together(self, messages: int) -> MessageProbe:
-        """Return the probe of `messages` messages of one user with the same input; a score is the sum of theirs."""
-        if messages == 1:
-            return self
-
-        def send(world: int, runs: int, key: Key) -> Float64Array:
-            return self.scores(world, runs * messages, key).reshape(runs, messages)
-
-        return MessageProbe(f"{messages} submissions of {self.description}", send, lambda found: found.sum(axis=1))
-
-
-def noisy_cells(mechanism: Mechanism, ones: Cells, zeros: Cells, label: str) -> MessageProbe:
+def noisy_cells(mechanism: Mechanism, ones: Cells, zeros: Cells, label: str) -> Probe:
     """Return the probe of numbers with independent noise, as in local reports.
 
     ones, zeros: the numbers in world 1 and in world 0.
     """
     one, zero = np.array(ones), np.array(zeros)
 
-    def send(world: int, runs: int, key: Key) -> Float64Array:
-        y = np.empty((runs, len(ones)))
-        fill_noise(y.reshape(-1), mechanism.noise(key), np.uint64(0))
-        return np.asarray(y + (one if world else zero))
-
-    def score(y: Float64Array) -> Float64Array:
+    def scores(world: int, runs: int, key: Key) -> Float64Array:
+        y = _noise(mechanism, runs, len(ones), key) + (one if world else zero)
         return np.asarray(mechanism.log_ratios(y, one, zero).sum(axis=1))
 
-    return MessageProbe(f"{label}, scale {mechanism.scale:.4g}", send, score)
+    return Probe(f"{label}, scale {mechanism.scale:.4g}", scores)
 
 
-def floating_point_event(mechanism: Mechanism) -> MessageProbe:
+def floating_point_event(mechanism: Mechanism) -> Probe:
     """Return the probe of a count with noise in float64: is y within 1/4 of zero, and no multiple of 2^-53?
 
     World 1 is the count of 0. 1 + z with z in [-1.25, -0.75] is exactly a multiple of 2^-53, so a count of 1 never has
@@ -95,18 +60,18 @@ def floating_point_event(mechanism: Mechanism) -> MessageProbe:
     Paper: Mironov 2012, "On significance of the least significant bits".
     """
 
-    def send(world: int, runs: int, key: Key) -> Float64Array:
-        y = np.empty((runs, 1))
-        fill_noise(y.reshape(-1), mechanism.noise(key), np.uint64(0))
-        return y + (0.0 if world else 1.0)
-
-    def score(y: Float64Array) -> Float64Array:
+    def scores(world: int, runs: int, key: Key) -> Float64Array:
+        y = _noise(mechanism, runs, 1, key)[:, 0] + (0.0 if world else 1.0)
         shifted = np.ldexp(y, _ULP_AT_ONE)
-        found = (np.abs(y) < _NEAR_ZERO) & (shifted != np.rint(shifted))
-        return np.asarray(found.any(axis=1), dtype=np.float64)
+        return np.asarray((np.abs(y) < _NEAR_ZERO) & (shifted != np.rint(shifted)), dtype=np.float64)
 
-    label = f"a count of 0 or 1, {mechanism.name}, scale {mechanism.scale:.4g}, low bits"
-    return MessageProbe(label, send, score)
+    return Probe(f"a count of 0 or 1, {mechanism.name}, scale {mechanism.scale:.4g}, low bits", scores)
+
+
+def _noise(mechanism: Mechanism, runs: int, cells: int, key: Key) -> Float64Array:
+    noise = np.empty((runs, cells))
+    fill_noise(noise.reshape(-1), mechanism.noise(key), np.uint64(0))
+    return noise
 
 
 def changed_cells(n: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -115,20 +80,16 @@ def changed_cells(n: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
     return ones, tuple(1.0 - value for value in ones)
 
 
-def _opposite(
-    fill: Callable[..., None], mechanism: VectorMechanism, vector: Float64Array, kept: int = 1
-) -> Callable[[int, int, Key], Float64Array]:
-    """Return the sender of a vector in world 1 and of its opposite in world 0; it returns the first `kept` numbers.
+def _messages(
+    fill: Callable[..., None], mechanism: VectorMechanism, vector: Float64Array, runs: int, key: Key, kept: int = 1
+) -> Float64Array:
+    """Return the first `kept` numbers of `runs` messages for a vector, float64[runs, kept].
 
     fill: the client's sampler or the server's, `_randomize_all` or `_release_all`.
     """
-
-    def send(world: int, runs: int, key: Key) -> Float64Array:
-        messages = np.empty((runs, kept))
-        fill(messages, vector if world else -vector, mechanism.vector_noise(key), np.ones(runs))
-        return messages
-
-    return send
+    messages = np.empty((runs, kept))
+    fill(messages, vector, mechanism.vector_noise(key), np.ones(runs))
+    return messages
 
 
 @kernel
@@ -149,18 +110,18 @@ def _release_all(sums: Float64Array, vector: Float64Array, noise: VectorNoise, p
         sums[run] = out[: sums.shape[1]]
 
 
-def clipped_gradients(mechanism: ClippedLaplace | ClippedGaussian, summed: bool = False) -> MessageProbe:
+def clipped_gradients(mechanism: ClippedLaplace | ClippedGaussian, summed: bool = False) -> Probe:
     """Return the probe of the two gradients that are furthest apart after clipping.
 
     summed: whether a trusted server adds the noise to their sum.
     """
-    vector = _first(mechanism) * mechanism.clip / 2.0
+    vector, fill = _first(mechanism) * mechanism.clip / 2.0, _release_all if summed else _randomize_all
 
-    def score(messages: Float64Array) -> Float64Array:
+    def scores(world: int, runs: int, key: Key) -> Float64Array:
+        messages = _messages(fill, mechanism, vector if world else -vector, runs, key)
         return additive_ratios(mechanism.additive, mechanism.grid, messages, vector[:1], -vector[:1])
 
-    send = _opposite(_release_all if summed else _randomize_all, mechanism, vector)
-    return MessageProbe(f"g = +-C/2 e_1, scale {mechanism.scale:.4g}", send, score)
+    return Probe(f"g = +-C/2 e_1, scale {mechanism.scale:.4g}", scores)
 
 
 def _first(mechanism: VectorMechanism) -> Float64Array:
@@ -168,22 +129,19 @@ def _first(mechanism: VectorMechanism) -> Float64Array:
     return np.append(1.0, np.zeros(mechanism.dimension - 1))
 
 
-def sampled_gradients(mechanism: SampledGaussian) -> MessageProbe:
+def sampled_gradients(mechanism: SampledGaussian) -> Probe:
     """Return the probe of a user who joins rounds at random, or is not there, in the first rounds of a run."""
     rounds, size, rate = min(mechanism.rounds, _ROUNDS), mechanism.law.clip / 2.0, mechanism.rate
 
-    def send(world: int, runs: int, key: Key) -> Float64Array:
+    def scores(world: int, runs: int, key: Key) -> Float64Array:
         sums, coins = np.empty((runs * rounds, 1)), np.empty(runs * rounds)
         fill_uniform(coins, derived_key(key, "draws"), np.uint64(0))
         present = (world * (coins < rate)).astype(np.float64)
         _release_all(sums, size * _first(mechanism.law), mechanism.law.vector_noise(key), present)
-        return sums.reshape(runs, rounds)
-
-    def score(messages: Float64Array) -> Float64Array:
-        exponents = (messages - size / 2.0) * size / mechanism.scale**2
+        exponents = (sums.reshape(runs, rounds) - size / 2.0) * size / mechanism.scale**2
         return np.asarray(np.log1p(rate * np.expm1(exponents)).sum(axis=1))
 
-    return MessageProbe(f"present or absent in {rounds} rounds, scale {mechanism.scale:.4g}", send, score)
+    return Probe(f"present or absent in {rounds} rounds, scale {mechanism.scale:.4g}", scores)
 
 
 def additive_ratios(
@@ -194,32 +152,31 @@ def additive_ratios(
     return np.asarray(noise.log_ratios(messages / unit, ones / unit, zeros / unit).sum(axis=1))
 
 
-def privunit_gradients(mechanism: PrivUnit) -> MessageProbe:
+def privunit_gradients(mechanism: PrivUnit) -> Probe:
     """Return the probe of two antipodal directions; the score is 1 in world 1's cap, -1 in world 0's cap, else 0."""
+    vector = _first(mechanism)
 
-    def score(messages: Float64Array) -> Float64Array:
-        along = messages[:, 0]
+    def scores(world: int, runs: int, key: Key) -> Float64Array:
+        along = _messages(_randomize_all, mechanism, vector if world else -vector, runs, key)[:, 0]
         return (along >= mechanism.threshold).astype(np.float64) - (-along >= mechanism.threshold).astype(np.float64)
 
-    send = _opposite(_randomize_all, mechanism, _first(mechanism))
-    return MessageProbe(f"antipodal directions, cap {mechanism.threshold:.4g}", send, score)
+    return Probe(f"antipodal directions, cap {mechanism.threshold:.4g}", scores)
 
 
-def sign_gradients(mechanism: ProjectedRandomSign) -> MessageProbe:
+def sign_gradients(mechanism: ProjectedRandomSign) -> Probe:
     """Return the probe of opposite gradients so long that every projection is clipped.
 
     A score is the number of bits for world 1 minus that for world 0, given the public matrix.
     """
     # No non-empty sum of these numbers, with any signs, is 0.
-    gradient = np.ldexp(mechanism.clip, np.arange(1, mechanism.dimension + 1)).astype(np.float64)
+    vector = np.ldexp(mechanism.clip, np.arange(1, mechanism.dimension + 1)).astype(np.float64)
 
-    def score(messages: Float64Array) -> Float64Array:
-        scores = np.zeros(messages.shape[0])
-        _signs_for(scores, messages, gradient)
-        return scores
+    def scores(world: int, runs: int, key: Key) -> Float64Array:
+        gradient, found = vector if world else -vector, np.zeros(runs)
+        _signs_for(found, _messages(_randomize_all, mechanism, gradient, runs, key, mechanism.message_length), vector)
+        return found
 
-    send = _opposite(_randomize_all, mechanism, gradient, mechanism.message_length)
-    return MessageProbe(f"opposite gradients, {mechanism.projections} bits", send, score)
+    return Probe(f"opposite gradients, {mechanism.projections} bits", scores)
 
 
 @kernel
@@ -236,7 +193,7 @@ def _signs_for(scores: Float64Array, messages: Float64Array, gradient: Float64Ar
             scores[run] += (2.0 * messages[run, i] - 1.0) * np.sign(projection)
 
 
-def gradient_messages(mechanism: object, summed: bool = False) -> MessageProbe | None:
+def gradient_messages(mechanism: object, summed: bool = False) -> Probe | None:
     """Return the probe of a gradient mechanism at its worst pair, None for other mechanisms.
 
     summed: whether a trusted server adds the noise to sums.

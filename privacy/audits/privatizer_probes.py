@@ -15,8 +15,8 @@ import numpy as np
 
 from dprl.compiled import kernel
 from dprl.privacy import CountPrivatizer
-from dprl.privacy.audits.distinguishing_attack import Key
-from dprl.privacy.audits.message_probes import Cells, MessageProbe, additive_ratios
+from dprl.privacy.audits.distinguishing_attack import Key, Probe
+from dprl.privacy.audits.message_probes import Cells, additive_ratios
 from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.counters import BinaryTree
 from dprl.privacy.counters.base import Counter, node_of
@@ -41,7 +41,7 @@ def _prefix_probe(
     rows: tuple[Float64Array, Float64Array],
     release: Callable[[int, int, Key], Float64Array],
     noise: Callable[[], Float64Array],
-) -> MessageProbe:
+) -> Probe:
     """Return the probe of noisy prefixes that a counter releases; the first user's row differs between the worlds.
 
     Scores are exact log likelihood ratios for a binary tree; for other counters they are the best linear statistic of
@@ -61,7 +61,8 @@ def _prefix_probe(
         covariance = np.atleast_2d(np.cov(noise()))
         return np.asarray(np.linalg.solve(covariance, np.ones(covariance.shape[0])), dtype=np.float64)
 
-    def score(prefixes: Float64Array) -> Float64Array:
+    def scores(world: int, runs: int, key: Key) -> Float64Array:
+        prefixes = release(world, runs, key)
         if isinstance(counter, BinaryTree):
             # Prefix 2^i is the only node of its level that includes the first user.
             nodes = [prefixes[(1 << i) - 1] for i in range(counter.n_items.bit_length())]
@@ -70,10 +71,10 @@ def _prefix_probe(
         weighted = np.tensordot(weights(), prefixes - (ones + zeros) / 2.0, axes=1)
         return np.asarray(weighted @ (ones - zeros))
 
-    return MessageProbe(description, release, score)
+    return Probe(description, scores)
 
 
-def counter_prefixes(counter: Counter, ones: Cells, zeros: Cells, label: str) -> MessageProbe:
+def counter_prefixes(counter: Counter, ones: Cells, zeros: Cells, label: str) -> Probe:
     """Return the probe of a counter that no other user enters.
 
     Runs are cells of one counter, side by side, because the noise of cells is independent.
@@ -144,14 +145,14 @@ def filler_user(families: CountFamilies) -> UserRecord:
     return UserRecord(np.zeros(shape, dtype=np.int64), np.ones(shape))
 
 
-def local_reports(privatizer: CountPrivatizer, label: str) -> MessageProbe:
+def local_reports(privatizer: CountPrivatizer, label: str) -> Probe:
     """Return the probe of a local privatizer's reports. privatizer: a fresh one; it is used up."""
     channel, families, report = privatizer.channel, privatizer.query.families, privatizer.query.report
     if report is None:
         raise ValueError("report must randomize what is sent, got None; nothing is left to measure")
     ones, zeros = (sent_row(privatizer, canary(families, world)) for world in (1, 0))
 
-    def send(world: int, runs: int, key: Key) -> Float64Array:
+    def scores(world: int, runs: int, key: Key) -> Float64Array:
         contribution = canary(families, world)
         channel.noise.key[1:] = key[1:]
         channel.coins_key[1:] = _words(key, 1)[0]
@@ -159,9 +160,6 @@ def local_reports(privatizer: CountPrivatizer, label: str) -> MessageProbe:
         channel.cursor[CHARGED] = runs
         messages = np.empty((runs, channel.message.shape[0]))
         _reports(messages, channel, contribution.index, contribution.value)
-        return messages
-
-    def score(messages: Float64Array) -> Float64Array:
         if not isinstance(report, UnaryEncoder):
             return np.asarray(report.log_ratios(messages, ones, zeros).sum(axis=1))
         signs = (ones - zeros).reshape(report.n_steps, -1)
@@ -170,10 +168,10 @@ def local_reports(privatizer: CountPrivatizer, label: str) -> MessageProbe:
         one, zero = report.encoding.losses
         return np.asarray(((bits * one + (1.0 - bits) * zero) * signs).sum(axis=1))
 
-    return MessageProbe(label, send, score)
+    return Probe(label, scores)
 
 
-def central_prefixes(privatizer: CountPrivatizer, label: str) -> MessageProbe:
+def central_prefixes(privatizer: CountPrivatizer, label: str) -> Probe:
     """Return the probe of all counts that a central privatizer releases. privatizer: a fresh one; it is used up."""
     families, counter, channel = privatizer.query.families, privatizer.query.counter, privatizer.channel
     ones, zeros = (sent_row(privatizer, canary(families, world)) for world in (1, 0))
@@ -285,7 +283,7 @@ def _prefixes(
                 released[run, item, i] = channel.noisy[kept[i]]
 
 
-def statistics_messages(parts: StatisticsQuery, label: str, reach: float = 1.0) -> MessageProbe:
+def statistics_messages(parts: StatisticsQuery, label: str, reach: float = 1.0) -> Probe:
     """Return the probe of messages of linear statistics with the largest changes of features and corrections.
 
     Corrections sent without noise are the same in both worlds, and do not count here. reach: length of the features in
@@ -300,7 +298,8 @@ def statistics_messages(parts: StatisticsQuery, label: str, reach: float = 1.0) 
     no_key = np.zeros(KEY_WORDS, dtype=np.uint64)
     one, zero = (_sent(raw, _inputs(parts, reach, world), 1, no_key)[0] for world in (1, 0))
 
-    def score(sent: Float64Array) -> Float64Array:
+    def scores(world: int, runs: int, key: Key) -> Float64Array:
+        sent = _sent(parts, _inputs(parts, reach, world), runs, key)
         total, place, length = np.zeros(sent.shape[0]), 0, mechanism.release.message_length
         for _ in range(layout.n_messages):
             for h in range(layout.horizon):
@@ -314,13 +313,10 @@ def statistics_messages(parts: StatisticsQuery, label: str, reach: float = 1.0) 
             total += additive_ratios(noise.additive, noise.grid, sent[:, place:], one[place:], zero[place:])
         return total
 
-    def send(world: int, runs: int, key: Key) -> Float64Array:
-        return _sent(parts, _inputs(parts, reach, world), runs, key)
-
-    return MessageProbe(label, send, score)
+    return Probe(label, scores)
 
 
-def statistics_prefixes(parts: StatisticsQuery, label: str) -> MessageProbe:
+def statistics_prefixes(parts: StatisticsQuery, label: str) -> Probe:
     """Return the probe of all sums that a trusted server releases, with the largest change of the first user."""
     if parts.counter is None:
         raise ValueError("statistics must be counted by a trusted server, got messages; probe those")

@@ -134,7 +134,7 @@ def test_they_make_a_page() -> None:
 def test_the_same_attacks_do_not_refute_what_is_right() -> None:
     # Controls, at 1 - 1e-4 each.
     sign = PrintedRandomSign(5.0, 2, 2)
-    assert not measure(sign, Claim(5.0), NoiseProof(5.0, None, 5.0, 0.0), alpha=1e-4).refutes
+    assert not measure(sign.probe, Claim(5.0), NoiseProof(5.0, None, 5.0, 0.0), alpha=1e-4).refutes
     laplace = noisy_cells(Laplace(1.0), (1.0,), (0.0,), "one cell")
     assert not measure(laplace, Claim(1.0), NoiseProof(1.0, None, 1.0, 0.0), alpha=1e-4).refutes
     noise = BoundedLaplace(1.0, math.log1p(math.expm1(1.0) / 0.02))
@@ -145,7 +145,7 @@ def test_the_same_attacks_do_not_refute_what_is_right() -> None:
 
 
 def test_a_probe_is_a_function_of_its_key() -> None:
-    probe, key = PrintedBoundedLaplace(1.0, 3.0, 0.5), np.arange(5, dtype=np.uint64)
+    probe, key = PrintedBoundedLaplace(1.0, 3.0, 0.5).probe, np.arange(5, dtype=np.uint64)
     key[0] = 0
     assert np.array_equal(probe.scores(1, 500, key), probe.scores(1, 500, key))
     assert not np.array_equal(probe.scores(1, 500, key), probe.scores(0, 500, key))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from dprl.privacy.audits.distinguishing_attack import Key, measure
+from dprl.privacy.audits.distinguishing_attack import Key, Probe, measure
 from dprl.privacy.audits.findings import Claim, Measurement, proof_of
 from dprl.privacy.base import Float64Array, Sensitivity
 from dprl.privacy.counters import KaryTree, release_prefix
@@ -32,11 +32,11 @@ class AdaptiveUser:
     tree: KaryTree
 
     @property
-    def description(self) -> str:
-        """The configuration."""
-        return f"{CELLS} cells, user 3 chooses after prefix 2, {node_of(self.tree)}"
+    def probe(self) -> Probe:
+        """The attack."""
+        return Probe(f"{CELLS} cells, user 3 chooses after prefix 2, {node_of(self.tree)}", self._scores)
 
-    def scores(self, world: int, runs: int, key: Key) -> Float64Array:
+    def _scores(self, world: int, runs: int, key: Key) -> Float64Array:
         """Return log likelihood ratios given prefix 2, float64[runs]; Laplace noise."""
         state = self.tree.open(runs * CELLS, key)
         totals = np.zeros((runs, CELLS))
@@ -61,7 +61,7 @@ class AdaptiveUser:
 
 def attacked(node: Mechanism, proved: Sensitivity) -> Measurement:
     user = AdaptiveUser(KaryTree(ITEMS, node, BASE))
-    return measure(user, CLAIM, proof_of(node.curve(proved), CLAIM), alpha=1e-4)
+    return measure(user.probe, CLAIM, proof_of(node.curve(proved), CLAIM), alpha=1e-4)
 
 
 @pytest.mark.parametrize("law", [Laplace, DiscreteLaplace])
