@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
+from collections import Counter as Counts
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -28,9 +28,46 @@ class _Tree(Counter):
         def base(self) -> int:
             """2 for binary digits, odd for balanced ones."""
 
-    @abstractmethod
+    @property
+    def _digits(self) -> range:
+        """Digits of a prefix; it has |d| nodes for each digit d."""
+        return range(-(self.base // 2) * (self.base % 2), self.base // 2 + 1)
+
+    def profile(self) -> Float64Array:
+        """Return the square root of the number of nodes of each prefix, float64[T]."""
+        rest, nodes, lowest = np.arange(1, self.n_items + 1, dtype=np.int64), np.zeros(self.n_items), self._digits[0]
+        for _ in range(self.levels):
+            digit = (rest - lowest) % self.base + lowest
+            nodes += np.abs(digit)
+            rest = (rest - digit) // self.base
+        return np.sqrt(nodes)
+
     def depths(self, users: int) -> dict[int, int]:
-        """Return how many prefixes among 1..users have each number of nodes."""
+        """Return how many prefixes among 1..users have each number of nodes, from the highest digit down.
+
+        Below the first digit that is smaller than that of `users`, the digits of a prefix are free.
+        """
+        lowest, digits, rest = self._digits[0], list[int](), users
+        while rest:
+            digits.append((rest - lowest) % self.base + lowest)
+            rest = (rest - digits[-1]) // self.base
+        free, nodes_of_digit = [np.ones(1, dtype=np.int64)], np.bincount(np.abs(self._digits))
+        for _ in digits:
+            free.append(np.convolve(free[-1], nodes_of_digit))
+        found, above = Counts({sum(map(abs, digits)): 1}), 0
+        for level in reversed(range(len(digits))):
+            leading = above == 0
+            for smaller in range(0 if leading else lowest, digits[level]):
+                below = free[level]
+                if leading and smaller == 0:
+                    # Without prefix 0, and of t and -t only the positive one.
+                    below = (below - (np.arange(below.size) == 0)) // (2 if lowest else 1)
+                found.update({above + abs(smaller) + nodes: n for nodes, n in enumerate(below.tolist())})
+            above += abs(digits[level])
+        return {nodes: prefixes for nodes, prefixes in found.items() if prefixes > 0}
+
+    def memory(self, n_cells: int) -> int:
+        return (2 + (self.levels - 1) * (self.base // 2 + self.base % 2)) * n_cells * 8
 
     def errors(self) -> tuple[float, float]:
         """Return the roots of the mean and of the largest number of nodes of the prefixes 1..T."""
@@ -92,27 +129,6 @@ class BinaryTree(_Tree):
             f"a row counts L = floor(log2 T) + 1 = {self.levels} times: it is in at most one node of each level of a "
             f"binary tree over T = {self.n_items:,} releases, and each node has separate noise"
         )
-
-    def profile(self) -> Float64Array:
-        """Return the square root of the number of ones in 1..T, float64[T]."""
-        prefix = np.arange(1, self.n_items + 1, dtype=np.int64)
-        ones = np.zeros(self.n_items)
-        for level in range(self.levels):
-            ones += prefix >> level & 1
-        return np.sqrt(ones)
-
-    def depths(self, users: int) -> dict[int, int]:
-        found, above, end = dict.fromkeys(range((users + 1).bit_length() + 1), 0), 0, users + 1
-        for level in reversed(range(end.bit_length())):
-            # The prefixes that first differ from `end` at this one of it: their lower digits are free.
-            if end >> level & 1:
-                for ones in range(level + 1):
-                    found[above + ones] += math.comb(level, ones)
-                above += 1
-        return {ones: prefixes for ones, prefixes in found.items() if ones > 0 and prefixes > 0}
-
-    def memory(self, n_cells: int) -> int:
-        return (self.levels + 1) * n_cells * 8
 
 
 @dataclass(frozen=True)
@@ -187,45 +203,6 @@ class KaryTree(_Tree):
     def attained(self) -> bool:
         """True if T = (k^h - 1)/2, because there are then as many prefixes as nodes; otherwise it is not known."""
         return 2 * self.n_items + 1 == int(self.base**self.levels)
-
-    def profile(self) -> Float64Array:
-        """Return the square root of the number of blocks of each prefix, float64[T]."""
-        k, rest, blocks = self.base, np.arange(1, self.n_items + 1, dtype=np.int64), np.zeros(self.n_items)
-        for _ in range(self.levels):
-            shifted = rest + k // 2
-            rest = shifted // k
-            blocks += np.abs(shifted - rest * k - k // 2)
-        return np.sqrt(blocks)
-
-    def depths(self, users: int) -> dict[int, int]:
-        """Return how many prefixes among 1..users have each number of blocks, from the highest balanced digit down.
-
-        Below the first digit that is smaller than that of `users`, the digits of a prefix are free.
-        """
-        half = self.base // 2
-        free, digit = [np.ones(1, dtype=np.int64)], np.full(half + 1, 2, dtype=np.int64)
-        digit[0] = 1
-        digits, rest = list[int](), users
-        while rest:
-            digits.append(_digit(rest, self.base))
-            rest = (rest - digits[-1]) // self.base
-        for _ in digits:
-            free.append(np.convolve(free[-1], digit))
-        found, above = dict.fromkeys(range(1 + half * len(digits)), 0), 0
-        found[sum(map(abs, digits))] = 1
-        for level in reversed(range(len(digits))):
-            leading = above == 0
-            for smaller in range(0 if leading else -half, digits[level]):
-                below = free[level]
-                if leading and smaller == 0:
-                    below = (below - (np.arange(below.size) == 0)) // 2  # only the positive one of t and -t
-                for blocks, prefixes in enumerate(below.tolist()):
-                    found[above + abs(smaller) + blocks] += prefixes
-            above += abs(digits[level])
-        return {blocks: prefixes for blocks, prefixes in found.items() if prefixes > 0}
-
-    def memory(self, n_cells: int) -> int:
-        return (2 + (self.levels - 1) * (self.base // 2 + 1)) * n_cells * 8
 
 
 def height(n_items: int, base: int) -> int:
