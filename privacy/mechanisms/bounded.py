@@ -13,7 +13,6 @@ from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import PrivacyCurve, bounded_support_curve, worst_outside
 from dprl.privacy.base import Float64Array, Sensitivity, check_positive
 from dprl.privacy.mechanisms.base import IDEALISED, Mechanism
-from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.logarithm import log_of_reduced, reduced
 from dprl.privacy.mechanisms.sampling import sampler
 from dprl.privacy.randomness.bits import fill_uniform
@@ -161,11 +160,6 @@ class BoundedLaplace(Mechanism):
     def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
         possible = np.where(np.abs(y - ones) > self.bound, -math.inf, super().log_ratios(y, ones, zeros))
         return np.where(np.abs(y - zeros) > self.bound, math.inf, possible)
-
-    @property
-    def envelope(self) -> Laplace:
-        """Laplace noise of the same scale: the bounded law is more peaked, so it exceeds bounds less often."""
-        return Laplace(self.scale)
 
 
 @sampler(BoundedLaplace.law)

@@ -10,7 +10,6 @@ from scipy import integrate, stats
 
 from dprl.privacy.base import Float64Array
 from dprl.privacy.counters.error import failure_of_a_cell, failure_probability, tree_bound
-from dprl.privacy.mechanisms.bounded import BoundedLaplace
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
@@ -184,8 +183,3 @@ def test_large_discrete_bounds_are_the_last_whole_number_within_the_rounding() -
         # A draw is less than 1 away from the continuous one, and the deepest of 500 prefixes has 9 nodes.
         limit = tree_bound(2, 500, Laplace(scale), failure_of_a_cell(10, 0.05)) + 9
         assert limit - 1.0 < tree_bound(2, 500, DiscreteLaplace(scale), failure_of_a_cell(10, 0.05)) <= limit
-
-
-def test_bounded_laplace_takes_the_bound_of_laplace() -> None:
-    bounded = tree_bound(2, 20, BoundedLaplace(2.0, 30.0), failure_of_a_cell(5, 0.1))
-    assert bounded == tree_bound(2, 20, Laplace(2.0), failure_of_a_cell(5, 0.1))
