@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -28,11 +27,6 @@ _PERIOD_DEVIATIONS = 16.0
 _MIXTURE_STANDARD_DEVIATIONS = 14.0
 # Largest weight of the left-out part of a mixture.
 _LEFT_OUT = 1e-40
-# Above this number of draws, sums over weights are integrals: nodes and widths on [0, 1], and the reach of a step of
-# Gamma tails in standard deviations.
-_SUMMED = 10**6
-_NODES, _WIDTHS = (0.5 * (np.polynomial.legendre.leggauss(200)[0] + 1.0), 0.5 * np.polynomial.legendre.leggauss(200)[1])
-_STEP = 12.0
 # Logarithms of the argument on either side of its Gaussian value within which a moment bound is minimised.
 _REACH = 8.0
 _LARGEST_ARGUMENT = 1e100
@@ -90,23 +84,9 @@ def laplace_sum_tail(x: float, m: int) -> float:
 
     With weights w_j = C(m-1+j, j) 2^-(m+j), j < m, the density is the w-mixture of Gamma(m-j) on either side; the
     weights of one side sum to 1/2. Those further than 14 standard deviations from the top are left out, and a bound on
-    their weight is added. For m above 10^6 sums over j are integrals, with a relative difference below 1e-7.
+    their weight is added.
     """
-    reach = _MIXTURE_STANDARD_DEVIATIONS * math.sqrt(2.0 * m)
-    if m > _SUMMED:
-        # Loader's expansion of the weights; Gamma tails rise from 0 to 1 around the shape x.
-        near = [min(max(0.0, x + side * _STEP * math.sqrt(x)), reach) for side in (-1, 1)]
-        above, total = 0.0, 0.0
-        for start, end in itertools.pairwise((0.0, *near, reach)):
-            shape = 0.5 + start + (end - start) * _NODES  # of the Gamma law, m - j
-            number = 2.0 * m - shape
-            share = shape / number
-            deviance = (1.0 + share) * np.log1p(share) + (1.0 - share) * np.log1p(-share)
-            weight = (end - start) * _WIDTHS * np.exp(-0.5 * number * deviance) / (number * np.sqrt(1.0 - share))
-            above += float(weight @ scipy.special.gammaincc(shape, x))
-            total += float(weight.sum())
-        return above / total + _LEFT_OUT
-    first = max(0, m - 1 - int(reach))
+    first = max(0, m - 1 - int(_MIXTURE_STANDARD_DEVIATIONS * math.sqrt(2.0 * m)))
     j = np.arange(first, m)
     gammaln = scipy.special.gammaln
     weight = np.exp(gammaln(m + j) - gammaln(j + 1) - gammaln(m) - (m + j) * np.log(2.0))

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from scipy import integrate, stats
 
 from dprl.privacy.counters.error import running_sum_bound
-from dprl.privacy.mechanisms import tails
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
@@ -36,21 +33,10 @@ def test_tail_of_one_draw_and_of_zero() -> None:
         assert laplace_sum_tail(0.0, m) == pytest.approx(1.0, rel=1e-9)
 
 
-def test_tail_of_many_draws_is_nearly_normal() -> None:
-    m = 1_000_000
+@pytest.mark.parametrize("m", [10**6, 10**8])
+def test_tail_of_many_draws_is_nearly_normal(m: int) -> None:
     x = 4.0 * np.sqrt(2.0 * m)
     assert laplace_sum_tail(x, m) == pytest.approx(2 * stats.norm.sf(4.0), rel=1e-3)
-
-
-@pytest.mark.parametrize("draws", [10**6, 10**7])
-@pytest.mark.parametrize("deviations", [0.3, 2.0, 5.0, 10.0])
-def test_tails_of_many_draws_are_the_same_by_integrals(
-    draws: int, deviations: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    x = deviations * math.sqrt(2.0 * draws)
-    by_integrals = laplace_sum_tail(x, draws + 1)
-    monkeypatch.setattr(tails, "_SUMMED", 10**9)
-    assert by_integrals == pytest.approx(laplace_sum_tail(x, draws + 1), rel=1e-7)
 
 
 @pytest.mark.parametrize("scale", [0.3, 1.0, 7.0])
