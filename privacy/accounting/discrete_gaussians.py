@@ -17,8 +17,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dprl.privacy.accounting.closed_forms import PrivacyCurve, gaussian_delta, gaussian_mu, zcdp_delta
-from dprl.privacy.accounting.root_finding import ROUNDING, inside, least_epsilon, smallest
+from dprl.privacy.accounting.closed_forms import PrivacyCurve, gaussian_delta, zcdp_delta
+from dprl.privacy.accounting.root_finding import ROUNDING, least_epsilon
 
 SMALLEST_SIGMA = 3.0
 LEAST_JOINED_SQUARE = 3.0
@@ -91,15 +91,6 @@ class DiscreteGaussianLoss(PrivacyCurve):
     def method(self) -> str:
         """Method of computation."""
         return f"composition of {self.n} discrete Gaussian releases with sigma = {self.sigma:.6g}"
-
-
-def discrete_gaussian_sigma(epsilon: float, delta: float, n: int) -> float:
-    """Return the smallest sigma, up to the lattice's ripple, for which n changes by 1 are (epsilon, delta)-DP."""
-    if not 0.0 < delta < 1.0:
-        raise ValueError(f"delta must be above 0 and below 1 for discrete Gaussian noise, got {delta}")
-    start = math.sqrt(n) / gaussian_mu(epsilon, delta)
-    epsilon, delta = inside(epsilon, delta)
-    return smallest(lambda sigma: DiscreteGaussianLoss(n, sigma).delta(epsilon), delta, start)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ from dprl.privacy.accounting.discrete_gaussians import (
     LEAST_JOINED_SQUARE,
     DiscreteGaussianLoss,
     RoundedGaussianLoss,
-    discrete_gaussian_sigma,
 )
 from dprl.privacy.accounting.root_finding import ROUNDING, inside, smallest
 from dprl.privacy.base import Float64Array, Sensitivity
@@ -80,17 +79,19 @@ class DiscreteGaussian(Mechanism):
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> DiscreteGaussian:
-        """Return the least noise that `curve` proves to be (epsilon, delta)-DP; raise ValueError for delta = 0."""
+        """Return the least noise, up to the lattice's ripple, that `curve` proves to be (epsilon, delta)-DP.
+
+        Raises ValueError for delta = 0.
+        """
         if delta <= 0.0:
             raise ValueError(
                 f"delta must be above 0 for discrete Gaussian noise, got {delta}; set one, or use discrete Laplace "
                 "noise"
             )
-        if sensitivity.integer:
-            return cls(discrete_gaussian_sigma(epsilon, delta, sensitivity.cells))
-        start = sensitivity.l2 / gaussian_mu(epsilon, delta)
+        l2 = math.sqrt(sensitivity.cells) if sensitivity.integer else sensitivity.l2
+        start = l2 / gaussian_mu(epsilon, delta)
         epsilon, delta = inside(epsilon, delta)
-        return cls(smallest(lambda sigma: _of_norm(sigma, sensitivity).delta(epsilon), delta, start))
+        return cls(smallest(lambda sigma: _curve(sigma, sensitivity).delta(epsilon), delta, start))
 
     @property
     def variance(self) -> float:
@@ -103,9 +104,7 @@ class DiscreteGaussian(Mechanism):
 
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
         """Return the losses of integers that change by 1 each, else those of a change of norm l2 in any direction."""
-        if sensitivity.integer:
-            return DiscreteGaussianLoss(sensitivity.cells, self.scale)
-        return _of_norm(self.scale, sensitivity)
+        return _curve(self.scale, sensitivity)
 
     def sampler_table(self) -> UInt64Array:
         return discrete_gaussian_table(self.scale).copy()
@@ -147,12 +146,14 @@ class DiscreteGaussian(Mechanism):
         return 0.5 * (argument * self.scale) ** 2
 
 
-def _of_norm(scale: float, sensitivity: Sensitivity) -> ChosenCurve:
-    """Return the bounds for changes that may also be of joined numbers.
+def _curve(scale: float, sensitivity: Sensitivity) -> PrivacyCurve:
+    """Return the losses of integers that change by 1 each, else bounds for changes that may also be of joined numbers.
 
     Given the differences of the noises of h copies, the remainder is a discrete Gaussian of variance scale^2 / h around
     a known number: the same shift h times. Around a non-integer the zCDP bound fails for little noise.
     """
+    if sensitivity.integer:
+        return DiscreteGaussianLoss(sensitivity.cells, scale)
     each, sigma = sensitivity.of_one_copy, scale / math.sqrt(sensitivity.copies)
     bounds: list[PrivacyCurve] = [RoundedGaussianLoss(each.l2, sigma, each.cells)]
     if sensitivity.copies == 1 or sigma * sigma >= LEAST_JOINED_SQUARE * (1.0 - ROUNDING):

@@ -9,7 +9,8 @@ import pytest
 from dp_accounting.rdp import rdp_privacy_accountant
 
 from dprl.privacy.accounting.closed_forms import ZCDP, gaussian_delta, zcdp_delta, zcdp_rho
-from dprl.privacy.accounting.discrete_gaussians import DiscreteGaussianLoss, discrete_gaussian_sigma
+from dprl.privacy.base import Sensitivity
+from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 
 EPSILONS = [1e-9, 1e-6, 1e-3, 1.0, 30.0, 1e3, 1e6, 1e9]
 DELTAS = [1e-15, 1e-9, 1e-6, 0.1, 0.999]
@@ -73,5 +74,6 @@ def test_no_order_is_too_small_for_a_bound(epsilon: float, gap: float) -> None:
 
 
 def test_weak_requests_do_not_get_noise_of_too_small_an_order() -> None:
-    curve = DiscreteGaussianLoss(9999, discrete_gaussian_sigma(50.0, 1e-15, 9999))
+    row = Sensitivity.of_cells(9999)
+    curve = DiscreteGaussian.calibrated(50.0, 1e-15, row).curve(row)
     assert curve.epsilon(1e-15) <= 50.0
