@@ -106,7 +106,6 @@ class ShuffledLoss(PrivacyCurve):
 
     @property
     def method(self) -> str:
-        """Method of computation."""
         return (
             f"clones among {self.users} shuffled reports with a pure loss of {self.epsilon_0:.6g} each (Feldman, "
             "McMillan, Talwar 2021, Theorem 3.2, summed up numerically)" + (f", {self.n} times" if self.n > 1 else "")
@@ -199,7 +198,6 @@ class SampledGaussianLoss(PrivacyCurve):
 
     @property
     def method(self) -> str:
-        """Method of computation."""
         return (
             f"privacy loss distribution of {self.n} Gaussian rounds with noise multiplier {self.multiplier:.6g} and "
             f"Poisson sampling at rate {self.rate:.6g}, the larger of adding and removing one user"

@@ -131,7 +131,6 @@ class RandomizedResponses(PrivacyCurve):
 
     @property
     def method(self) -> str:
-        """Method of computation."""
         if self.lost > 0.0:
             return f"({self.cap:.6g}, {self.lost:.6g}) at one point"
         if self.informative < 1.0:
@@ -229,7 +228,6 @@ class GaussianDP(PrivacyCurve):
 
     @property
     def method(self) -> str:
-        """Method of computation."""
         return f"Gaussian curve with mu = {self.mu:.6g}"
 
 
@@ -294,7 +292,6 @@ class ZCDP(PrivacyCurve):
 
     @property
     def method(self) -> str:
-        """Method of computation."""
         return f"zero-concentrated loss with rho = {self.rho:.6g}"
 
 
@@ -398,5 +395,4 @@ class ChosenCurve(PrivacyCurve):
 
     @property
     def method(self) -> str:
-        """Method of computation."""
         return f"the {self.chosen} of: " + "; ".join(dict.fromkeys(curve.method for curve in self.curves))

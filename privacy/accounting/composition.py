@@ -86,7 +86,6 @@ class _ComposedLoss(PrivacyCurve):
 
     @property
     def method(self) -> str:
-        """Method of computation."""
         parts = [curve.method for curve in self.curves] + ([f"delta = {self.lost:.6g}"] if self.lost else [])
         return "privacy loss distribution of: " + "; ".join(parts)
 

@@ -89,7 +89,6 @@ class DiscreteGaussianLoss(PrivacyCurve):
 
     @property
     def method(self) -> str:
-        """Method of computation."""
         return f"composition of {self.n} discrete Gaussian releases with sigma = {self.sigma:.6g}"
 
 
@@ -185,5 +184,4 @@ class RoundedGaussianLoss(PrivacyCurve):
 
     @property
     def method(self) -> str:
-        """Method of computation."""
         return f"rounded Gaussian curve with mu = {self.mu:.6g}, sigma = {self.sigma:.6g}"

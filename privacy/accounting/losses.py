@@ -320,7 +320,6 @@ class LaplaceLoss(PrivacyCurve):
 
     @property
     def method(self) -> str:
-        """Method of computation."""
         losses = " and ".join(f"{n} of {a:.6g}" for n, a in self.parts)
         return f"privacy loss distribution of Laplace losses, {losses}"
 

@@ -305,7 +305,6 @@ class _Clipped(VectorMechanism):
 
     @property
     def arithmetic(self) -> str:
-        """Assumption of the guarantee on numbers."""
         return GRID if self.grid else IDEALISED
 
     @property

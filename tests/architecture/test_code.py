@@ -66,7 +66,8 @@ def undocumented(trees: Sequence[ast.Module]) -> list[str]:
     def documents(name: str, method: str) -> bool:
         if (found := classes.get(name)) is None:
             return False
-        own = (node for node in found.body if isinstance(node, Function) and node.name == method)
+        declared = [node for block in found.body if isinstance(block, ast.If) for node in block.body]  # TYPE_CHECKING
+        own = (node for node in (*found.body, *declared) if isinstance(node, Function) and node.name == method)
         bases = (base.value if isinstance(base, ast.Subscript) else base for base in found.bases)
         return any(map(ast.get_docstring, own)) or any(documents(ast.unparse(base), method) for base in bases)
 
