@@ -58,18 +58,14 @@ def round_shift(value: int, bits: int) -> int:
     return (value + (1 << (bits - 1))) >> bits
 
 
-def leading_bits(p: Fraction | Approximation, bits: int) -> int:
-    """Return floor(p * 2^bits), 0 <= p < 1.
+def leading_bits(p: Approximation, bits: int) -> int:
+    """Return floor(p * 2^bits), 0 < p < 1.
 
     The approximation gets more guard bits until both ends of its interval round down to the same integer. This
-    terminates for every p that is not a multiple of 2^-bits, so pass rationals as fractions.
+    terminates for every p that is not a multiple of 2^-bits.
 
-    Raises ValueError for a p outside [0, 1), or one that equals such a multiple to 4096 bits.
+    Raises ValueError for a p outside (0, 1), or one that equals such a multiple to 4096 bits.
     """
-    if isinstance(p, Fraction):
-        if not 0 <= p < 1:
-            raise ValueError(f"p must lie in [0, 1), got {p}; a certain event needs no coin")
-        return (p.numerator << bits) // p.denominator
     guard = 32
     while guard <= 4096:
         value = p(bits + guard)
@@ -77,7 +73,7 @@ def leading_bits(p: Fraction | Approximation, bits: int) -> int:
         if low == high and 0 <= low < 1 << bits:
             return low
         guard *= 2
-    raise ValueError("p must lie in (0, 1) and be no multiple of 2^-bits where it is an approximation; pass a Fraction")
+    raise ValueError("p must lie in (0, 1) and be no multiple of 2^-bits to 4096 bits")
 
 
 def to_limbs(value: int, n_limbs: int) -> UInt64Array:
