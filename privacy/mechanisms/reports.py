@@ -426,7 +426,7 @@ class UnaryEncoder:
     @property
     def scale(self) -> float:
         """The standard deviation that one user adds to a cell, averaged over a row."""
-        return math.sqrt(self.variance)
+        return math.sqrt(self.mean_variance(1))
 
     @property
     def factor(self) -> float:
@@ -442,11 +442,6 @@ class UnaryEncoder:
         """Return the mean of `variances` over all sums of a row with one hot cell."""
         hot, cold = self.variances(cells)
         return cold + (hot - cold) * (cells / self.width)
-
-    @property
-    def variance(self) -> float:
-        """The mean variance that one user adds to one cell of a row."""
-        return self.mean_variance(1)
 
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
         """Return the curve of the row that is sent."""

@@ -170,5 +170,5 @@ def test_a_bound_for_pooled_counts_is_for_the_most_telling_number_of_visits(name
 def test_families_without_visits_have_a_threshold_too() -> None:
     asked = budget(CountFamilies(2, (CountFamily("values", 4, indicator=False),)), 1.0, 100, "separate")
     report, why = calibrated_report("auto", asked)
-    assert detection_threshold(report, asked) == pytest.approx((1 + math.sqrt(1 + 400 * report.variance)) / 2)
+    assert detection_threshold(report, asked) == pytest.approx((1 + math.sqrt(1 + 800 * report.scale**2)) / 2)
     assert why.startswith("laplace: ")

@@ -103,7 +103,7 @@ def test_variances_are_those_of_the_specification() -> None:
     assert hot == pytest.approx(5 * ((math.e + 1) / (math.e - 1)) ** 2 + 4)
     assert cold == pytest.approx(18.4, abs=0.05)
     assert hot == pytest.approx(27.4, abs=0.05)
-    assert UnaryEncoder(OptimizedUnaryEncoding(EPSILON), 5, 4).variance == (hot + 3 * cold) / 4
+    assert UnaryEncoder(OptimizedUnaryEncoding(EPSILON), 5, 4).mean_variance(1) == (hot + 3 * cold) / 4
 
 
 @pytest.mark.parametrize("steps", [1, 2, 5, 1000])
