@@ -80,7 +80,7 @@ def counter_prefixes(counter: Counter, ones: Cells, zeros: Cells, label: str) ->
     Runs are cells of one counter, side by side, because the noise of cells is independent.
     """
     description = f"{label}, {counter.name}, scale {node_of(counter).scale:.4g}"
-    rows = np.array(zeros), np.array(ones)
+    one, zero = np.array(ones), np.array(zeros)
 
     def released(row: Float64Array, runs: int, key: Key) -> Float64Array:
         cells = runs * row.shape[0]
@@ -94,10 +94,8 @@ def counter_prefixes(counter: Counter, ones: Cells, zeros: Cells, label: str) ->
         key = Streams(_SEED_OF_COVARIANCE, f"audit|covariance|{description}").key("server_noise")
         return released(np.zeros(1), COVARIANCE_RUNS, key)[:, :, 0]
 
-    def release(world: int, runs: int, key: Key) -> Float64Array:
-        return released(rows[world], runs, key)
-
-    return _prefix_probe(description, counter, (rows[1], rows[0]), release, noise)
+    release = lambda world, runs, key: released(one if world else zero, runs, key)  # noqa: E731
+    return _prefix_probe(description, counter, (one, zero), release, noise)
 
 
 # Runs side by side: a few MB at the probes' sizes.
