@@ -7,6 +7,7 @@ digest does not cover are compiled in every process.
 
 from __future__ import annotations
 
+import inspect
 import os
 import shutil
 import time
@@ -98,8 +99,8 @@ def _compiled(function: F, *, counted: bool) -> F:
 
 def is_cached(function: Callable[..., object]) -> bool:
     """Whether a compiled function, with the kernels that it names, is found again on the disk by another process."""
-    names = {name: each for name, each in function.__globals__.items() if name in function.__code__.co_names}
-    called = [getattr(each, "py_func", None) for each in names.values()]
+    named = inspect.getclosurevars(function)
+    called = [getattr(each, "py_func", None) for each in (*named.globals.values(), *named.nonlocals.values())]
     files = {each.__code__.co_filename for each in (function, *called) if each is not None}
     return _CACHES and all(map(is_digested, files))
 

@@ -12,7 +12,7 @@ import numpy as np
 from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Int64Array, Metric, Releases, check_number
 from dprl.algorithms.learner import Learner
 from dprl.algorithms.tabular.greedy import greedy_tables
-from dprl.algorithms.tabular.loop import PlanSchedule, Run, draws_blocks, run_in_blocks
+from dprl.algorithms.tabular.loop import PlanSchedule, Run, run_in_blocks
 from dprl.algorithms.tabular.simulator import ALL_STATES, count_families, narrowed, simulator
 from dprl.envs import Env, FiniteMDP
 from dprl.privacy import CountFamilies, CountPrivacy, CountPrivatizer, PooledFamilies, Streams
@@ -144,7 +144,7 @@ class TabularConfig(ABC, Generic[E]):
         growth = self.growth(episodes)
         privatizer = privacy.build(self.families(env), episodes - 1, streams, growth=growth)
         planned = growth > 0.0 or privatizer.query.shuffled
-        possible = planned and privatizer.draws_blocks and draws_blocks(self.run)
+        possible = planned and privatizer.draws_blocks and self.run.add_block is not None
         if self.simulation == "blocks" and not possible:
             raise ValueError(
                 "simulation must be users here, got blocks; users are drawn at once with replan_growth above 0, "
@@ -217,7 +217,7 @@ class TabularLearner(Learner):
 
     def _run(self, first: int, last: int) -> dict[str, float]:
         run, state = self.config.run, (self._bonus, self._tables, self._schedule)
-        if self.privatizer.in_blocks and draws_blocks(run):
+        if self.privatizer.in_blocks and run.add_block is not None:
             regret, saturated = run_in_blocks(run, self._simulator, self.privatizer, state, first, last)
         else:
             regret, saturated = run(self._simulator, self.privatizer.channel, *state, first, last)

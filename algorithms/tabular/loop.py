@@ -7,8 +7,7 @@ their number.
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import FunctionType
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,8 +19,9 @@ from dprl.privacy.queries.counts import CountChannel, Released, release, release
 from dprl.privacy.randomness.streams import block_generator
 from dprl.privacy.schedule import next_plan
 
-Run = Callable[..., tuple[float, float]]
-_PLAY = play
+Run = Any
+"""Loop of `learning_loop`, a function with its parts as attributes: `plan`, `play`, `regret`, `add_block` or None."""
+_PLAYS_OF_MDPS = play, play_stochastic
 
 
 class PlanSchedule(NamedTuple):
@@ -36,40 +36,6 @@ class PlanSchedule(NamedTuple):
     block: int
     planned: Int64Array
     saturated: Float64Array
-
-
-# The names `plan`, `play` and `regret` of this function are those of the algorithm, see `learning_loop`.
-def plan(counts: Released, bonus: Any, tables: Any) -> tuple[bool, float]:  # noqa: ANN401 - each has its own
-    """Write tables.policy; return (did it change, share of saturated cells)."""
-    raise NotImplementedError
-
-
-def _loop(
-    simulator: Any,  # noqa: ANN401
-    channel: CountChannel,
-    bonus: Any,  # noqa: ANN401
-    tables: Any,  # noqa: ANN401
-    schedule: PlanSchedule,
-    first: int,
-    last: int,
-) -> tuple[float, float]:
-    summed, saturated, current = 0.0, 0.0, regret(simulator, tables.policy)
-    for k in range(first, last + 1):
-        if k == schedule.planned[1]:
-            counts = released_counts(channel, k - schedule.planned[0])
-            changed, schedule.saturated[0] = plan(counts, bonus, tables)
-            schedule.planned[0], schedule.planned[1] = k, next_plan(schedule.growth, schedule.block, k)
-            if changed:
-                current = regret(simulator, tables.policy)
-        summed += current
-        saturated += schedule.saturated[0]
-        clear_device(simulator)
-        play(simulator, tables.policy, k)
-        if k < simulator.episodes:
-            send_and_aggregate(channel, simulator.device.cells, simulator.device.amounts, k)
-            if k + 1 == schedule.planned[1]:  # the next plan reads the release
-                release(channel)
-    return summed, saturated
 
 
 def learning_loop(
@@ -94,25 +60,43 @@ def learning_loop(
 
     The loop is a `no_alloc_kernel`, and `plan` should be one: it may then slice and reshape its arguments, but not
     allocate arrays. A plan that allocates arrays is a `kernel`. If `plan` is not compiled, neither is the loop.
-
-    The parts are bound by name, as if the loop were in the algorithm's file, because kernels passed as arguments are
-    compiled anew in every process.
     """
-    parts = {"plan": plan, "play": play, "regret": regret}
-    if add_block is None and play in (_PLAY, play_stochastic):
-        add_block = add_mdp_block
-    run = FunctionType(_loop.__code__, _loop.__globals__ | parts | {"add_block": add_block}, "run")
-    functions: list[Any] = [getattr(part, "py_func", part) for part in parts.values()]
-    # The cache on disk looks at it.
-    run.__qualname__ = f"run-{'-'.join(f'{each.__module__}.{each.__qualname__}' for each in functions)}"
+
+    def run(
+        simulator: Any,  # noqa: ANN401
+        channel: CountChannel,
+        bonus: Any,  # noqa: ANN401
+        tables: Any,  # noqa: ANN401
+        schedule: PlanSchedule,
+        first: int,
+        last: int,
+    ) -> tuple[float, float]:
+        summed, saturated, current = 0.0, 0.0, regret(simulator, tables.policy)
+        for k in range(first, last + 1):
+            if k == schedule.planned[1]:
+                counts = released_counts(channel, k - schedule.planned[0])
+                changed, schedule.saturated[0] = plan(counts, bonus, tables)
+                schedule.planned[0], schedule.planned[1] = k, next_plan(schedule.growth, schedule.block, k)
+                if changed:
+                    current = regret(simulator, tables.policy)
+            summed += current
+            saturated += schedule.saturated[0]
+            clear_device(simulator)
+            play(simulator, tables.policy, k)
+            if k < simulator.episodes:
+                send_and_aggregate(channel, simulator.device.cells, simulator.device.amounts, k)
+                if k + 1 == schedule.planned[1]:  # the next plan reads the release
+                    release(channel)
+        return summed, saturated
+
+    # Names a file of the cache on disk: loops that share one could overwrite each other's.
+    parts: list[Any] = [getattr(part, "py_func", part) for part in (plan, play, regret)]
+    run.__qualname__ = f"run-{'-'.join(f'{part.__module__}.{part.__qualname__}' for part in parts)}"
     run.__module__ = plan.__module__
-    compiled = JIT_DISABLED or hasattr(plan, "py_func")
-    return cast("Run", no_alloc_kernel(run) if compiled else run)
-
-
-def draws_blocks(run: Run) -> bool:
-    """Whether a loop of `learning_loop` can draw users in blocks."""
-    return getattr(run, "py_func", run).__globals__.get("add_block") is not None
+    loop: Run = no_alloc_kernel(run) if JIT_DISABLED or hasattr(plan, "py_func") else run
+    loop.plan, loop.play, loop.regret = plan, play, regret
+    loop.add_block = add_mdp_block if add_block is None and play in _PLAYS_OF_MDPS else add_block
+    return loop
 
 
 def run_in_blocks(
@@ -130,23 +114,21 @@ def run_in_blocks(
 
     state: bonus, tables and schedule.
     """
-    parts = getattr(run, "py_func", run).__globals__
-    plan, regret, add_block = parts["plan"], parts["regret"], parts["add_block"]
     bonus, tables, schedule = state
-    summed, saturated, current, k = 0.0, 0.0, regret(simulator, tables.policy), first
+    summed, saturated, current, k = 0.0, 0.0, run.regret(simulator, tables.policy), first
     while k <= last:
         if k == schedule.planned[1]:
             counts = privatizer.release()._replace(new=int(k - schedule.planned[0]))
-            changed, schedule.saturated[0] = plan(counts, bonus, tables)
+            changed, schedule.saturated[0] = run.plan(counts, bonus, tables)
             schedule.planned[0], schedule.planned[1] = k, next_plan(schedule.growth, schedule.block, k)
             if changed:
-                current = regret(simulator, tables.policy)
+                current = run.regret(simulator, tables.policy)
         begun, following = (int(episode) for episode in schedule.planned)
         until = min(last, following - 1)
         summed += current * (until + 1 - k)
         saturated += schedule.saturated[0] * (until + 1 - k)
         if until == following - 1 and until < simulator.episodes:
-            add_block(privatizer, simulator, tables.policy, begun, following - begun)
+            run.add_block(privatizer, simulator, tables.policy, begun, following - begun)
         k = until + 1
     return float(summed), float(saturated)
 

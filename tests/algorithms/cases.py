@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dprl.algorithms import ALGORITHMS, TabularConfig, TabularLearner
-from dprl.algorithms.tabular import Released
+from dprl.algorithms.tabular import Released, learning_loop
 from dprl.algorithms.tabular.greedy import GreedyTables
 from dprl.envs import Env, FiniteMDP, LoggedEpisodes, MarkovGame
 from dprl.privacy import CountPrivacy
@@ -54,13 +54,14 @@ def same_state(ours: State, theirs: State) -> bool:
     return ours.keys() == theirs.keys() and all(ours[key].tobytes() == theirs[key].tobytes() for key in ours)
 
 
-def interpreted(name: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Run an algorithm's loop uncompiled, with users one by one; returns the names that it looks up."""
+def interpreted(name: str, monkeypatch: pytest.MonkeyPatch, plan: Any = None) -> dict[str, Any]:
+    """Run an algorithm's loop uncompiled, with users one by one, or one with another plan; returns its globals."""
     config: Any = ALGORITHMS[name]
-    plain = config.run.py_func
+    run, planned = config.run, plan or config.run.plan
+    plain: Any = learning_loop(lambda *given: planned(*given), run.play, run.regret)
+    plain.add_block = None
     monkeypatch.setattr(config, "run", staticmethod(plain))
     names: dict[str, Any] = plain.__globals__
-    monkeypatch.setitem(names, "add_block", None)
     return names
 
 

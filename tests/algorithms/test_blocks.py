@@ -163,8 +163,7 @@ def test_users_are_simulated_one_by_one_where_blocks_are_impossible(privacy: Any
 @EACH_ONLINE
 def test_every_block_has_draws_of_its_own(name: str, learner: Learner, envs: Environments[Any]) -> None:
     algorithm: Any = learner(envs.random, 400, CountPrivacy("none"), name=name, replan_growth=0.1)
-    run = algorithm.config.run
-    add_block, drawn = getattr(run, "py_func", run).__globals__["add_block"], list[bytes]()
+    add_block, drawn = algorithm.config.run.add_block, list[bytes]()
     recorder = SimpleNamespace(add_block=lambda _, __, draw, *values: drawn.append(draw(None).tobytes()))
     for user in (1, 1, 61, 62):
         add_block(recorder, algorithm._simulator, algorithm.policy, user, 60)

@@ -50,14 +50,14 @@ def test_plans_are_counted_by_the_logarithm_of_the_run() -> None:
 def test_plans_are_made_on_the_schedule_whatever_the_data(
     privacy: Any, name: str, growth: float, learner: Learner, envs: Environments[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = interpreted(name, monkeypatch)
-    plan, planned = names["plan"], []
+    config: Any = ALGORITHMS[name]
+    plan, planned = config.run.plan, []
 
     def watched(counts: Any, bonus: Any, tables: Any) -> Any:
         planned.append((counts.users + 1, counts.new))
         return plan(counts, bonus, tables)
 
-    monkeypatch.setitem(names, "plan", watched)
+    interpreted(name, monkeypatch, watched)
     expected = scheduled(growth, 80)
     for seed in (1, 2):
         planned.clear()

@@ -114,7 +114,7 @@ def test_what_a_user_leaves_depends_on_no_other(
     else:
         env = environments[config.plays].random
     users, policy = config.simulator(env, 9, Streams(0, "device")), config.tables(env, 9).policy
-    play, left = config.run.py_func.__globals__["play"], list[Any]()
+    play, left = config.run.play, list[Any]()
     for before in (-1, 7):
         for array in users.device:
             array[:] = before
