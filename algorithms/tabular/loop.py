@@ -15,7 +15,7 @@ from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.tabular.simulator import ALL_STATES, clear_device, play, play_stochastic, regret
 from dprl.compiled import JIT_DISABLED, no_alloc_kernel
 from dprl.privacy import CountPrivatizer
-from dprl.privacy.queries.counts import CountChannel, Released, release, released_counts, send_and_aggregate
+from dprl.privacy.queries.counts import CountChannel, release, released_counts, send_and_aggregate
 from dprl.privacy.randomness.streams import block_generator
 from dprl.privacy.schedule import next_plan
 

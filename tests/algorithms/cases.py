@@ -57,8 +57,13 @@ def same_state(ours: State, theirs: State) -> bool:
 def interpreted(name: str, monkeypatch: pytest.MonkeyPatch, plan: Any = None) -> dict[str, Any]:
     """Run an algorithm's loop uncompiled, with users one by one, or one with another plan; returns its globals."""
     config: Any = ALGORITHMS[name]
-    run, planned = config.run, plan or config.run.plan
-    plain: Any = learning_loop(lambda *given: planned(*given), run.play, run.regret)
+    run = config.run
+
+    def planned(counts: Any, bonus: Any, tables: Any) -> tuple[bool, float]:
+        changed: tuple[bool, float] = (plan or run.plan)(counts, bonus, tables)
+        return changed
+
+    plain: Any = learning_loop(planned, run.play, run.regret)
     plain.add_block = None
     monkeypatch.setattr(config, "run", staticmethod(plain))
     names: dict[str, Any] = plain.__globals__
