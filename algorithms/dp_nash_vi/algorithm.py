@@ -50,7 +50,7 @@ from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.envs import Env, FiniteMDP
 from dprl.envs.dynamics import roll_out_stochastic
 from dprl.envs.games import MarkovGame
-from dprl.envs.games.dynamics import GapScratch, GapTables, duality_gap, gap_scratch
+from dprl.envs.games.dynamics import GapTables, duality_gap
 from dprl.envs.games.equilibria import (
     LARGEST_VIOLATION,
     EquilibriumScratch,
@@ -500,7 +500,8 @@ class _GameSimulator(NamedTuple):
     """The game and its users for compiled loops; a user is one episode of both players.
 
     transitions, cdf float64[L, S, A*B, S'], start, start_cdf: of the game's joint MDP; model: its arrays indexed by
-    (s, a, b); episodes: K; key uint64[5]: of the stream of transitions; gap: scratch; device: a user's episode buffer.
+    (s, a, b), with the values of best responses; episodes: K; key uint64[5]: of the stream of transitions; device: a
+    user's episode buffer.
     """
 
     transitions: Float64Array
@@ -510,11 +511,10 @@ class _GameSimulator(NamedTuple):
     model: GapTables
     episodes: int
     key: np.ndarray
-    gap: GapScratch
     device: EpisodeBuffer
 
     def identity(self) -> tuple[np.ndarray, ...]:
-        return *self.model, self.start, self.key
+        return self.model.transitions, self.model.rewards, self.model.after, self.start, self.key
 
 
 def count_families(game: MarkovGame) -> CountFamilies:
@@ -551,10 +551,10 @@ def regret(simulator: _GameSimulator, policy: Float64Array) -> float:
     Paper: [QW24] sec. 2.1.
     """
     horizon, n_states, n_max, n_min = policy.shape
-    duality_gap(simulator.model, policy.reshape((horizon, n_states, n_max * n_min)), simulator.gap)
+    duality_gap(simulator.model, policy.reshape((horizon, n_states, n_max * n_min)))
     total = 0.0
     for s in range(n_states):
-        total += simulator.start[s] * (simulator.gap.upper[s] - simulator.gap.lower[s])
+        total += simulator.start[s] * (simulator.model.upper[s] - simulator.model.lower[s])
     return total
 
 
@@ -622,10 +622,9 @@ class _OptimisticNashConfig(TabularConfig[E]):
             cdf=game.joint.cdf[: game.joint.layers],
             start=game.start,
             start_cdf=game.joint.start_cdf,
-            model=game.gap_tables,
+            model=game.gap_tables(),
             episodes=episodes,
             key=streams.key("env"),
-            gap=gap_scratch(game.n_states, game.n_max_actions, game.n_min_actions),
             device=episode_buffer(game.horizon, n_families=2),
         )
 

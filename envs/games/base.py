@@ -151,9 +151,13 @@ class MarkovGame:
                 values[h, s], max_player[h, s], min_player[h, s] = matrix_game(payoffs[s])
         return values, max_player, min_player
 
-    @cached_property
     def gap_tables(self) -> GapTables:
-        """Transitions [L, S', S*A*B] and rewards [H, S*A*B] in the layout of the compiled `duality_gap`."""
+        """Return the game for the compiled `duality_gap`; tables are shared, results and working memory are not."""
+        tables, memory = self._gap_tables[:3], self._gap_tables[3:]
+        return GapTables(*tables, *map(np.zeros_like, memory))
+
+    @cached_property
+    def _gap_tables(self) -> GapTables:
         return gap_tables(self.transitions[: self.joint.layers], self.rewards, self.joint.successors())
 
     def _joint_policy(self, policy: ArrayLike) -> Floats:

@@ -21,26 +21,21 @@ _FEW = 8
 
 
 class GapTables(NamedTuple):
-    """Layout of a game for `duality_gap`: contiguous along (s, a, b), to process all pairs of all states in parallel.
+    """Layout of a game for `duality_gap`, its result and its working memory.
 
+    Contiguous along (s, a, b), to process all pairs of all states in parallel, read-only:
     transitions: float64 [L, S', S*A*B], probabilities of s' after (s, a, b), L = H or 1 for all steps.
     rewards: float64 [H, S*A*B]. after: int64 [L, R, S*A*B]: if next states are few, transitions contain only the R
     possible ones instead of all S'; the padding has probability 0. Otherwise L = 0.
-    """
-
-    transitions: Floats
-    rewards: Floats
-    after: Integers
-
-
-class GapScratch(NamedTuple):
-    """Working memory and result of `duality_gap`.
 
     upper, lower: float64 [S], the result: V^{dagger,nu} and V^{mu,dagger} of the first step.
     max_payoffs, min_payoffs: float64 [S*A*B], reward plus upper resp. lower value after (s, a, b).
     max_player, min_player: float64 [A] and [B], the marginals of one state.
     """
 
+    transitions: Floats
+    rewards: Floats
+    after: Integers
     upper: Floats
     lower: Floats
     max_payoffs: Floats
@@ -50,27 +45,21 @@ class GapScratch(NamedTuple):
 
 
 def gap_tables(transitions: Floats, rewards: Floats, successors: Integers) -> GapTables:
-    """Lay out transitions [L, S, A, B, S'] and rewards [H, S, A, B] of a game for `duality_gap`; read-only copies.
+    """Lay out transitions [L, S, A, B, S'] and rewards [H, S, A, B] of a game for `duality_gap`.
 
     successors: of the joint MDP, see `FiniteMDP.successors`.
     """
-    horizon, n_states = rewards.shape[:2]
-    by_next = np.moveaxis(transitions, -1, 1).reshape(-1, n_states, rewards[0].size)
+    horizon, n_states, n_max, n_min = rewards.shape
+    cells = n_states * n_max * n_min
+    by_next = np.moveaxis(transitions, -1, 1).reshape(-1, n_states, cells)
     few = _FEW * successors.shape[1] <= n_states
     after = np.maximum(successors, 0) if few else np.zeros((0, 0, 0), dtype=np.int64)
     if few:
         by_next = np.take_along_axis(by_next, after, axis=1) * (successors >= 0)
-    tables = GapTables(np.array(by_next, order="C"), np.array(rewards.reshape(horizon, -1), order="C"), after)
+    tables = np.array(by_next, order="C"), np.array(rewards.reshape(horizon, cells), order="C"), after
     for array in tables:
         array.setflags(write=False)
-    return tables
-
-
-def gap_scratch(n_states: int, n_max_actions: int, n_min_actions: int) -> GapScratch:
-    """Return scratch for games of this size; one per thread."""
-    cells = n_states * n_max_actions * n_min_actions
-    sizes = (n_states, n_states, cells, cells, n_max_actions, n_min_actions)
-    return GapScratch(*(np.zeros(size) for size in sizes))
+    return GapTables(*tables, *(np.zeros(size) for size in (n_states, n_states, cells, cells, n_max, n_min)))
 
 
 @kernel
@@ -87,7 +76,7 @@ def stage_payoffs(transitions: Floats, rewards: Floats, after: Floats, payoffs: 
 
 
 @no_alloc_kernel
-def _payoffs(after: Floats, rewards: Floats, scratch: GapScratch) -> None:
+def _payoffs(after: Floats, rewards: Floats, scratch: GapTables) -> None:
     # Two next states at a time halve the traffic of the payoffs (a quarter of the time at S = 10, A = B = 4); the
     # order of each sum, next states first, reward last, is that of `FiniteMDP.value`: equal cases have equal bits.
     upper, lower, high, low = scratch.upper, scratch.lower, scratch.max_payoffs, scratch.min_payoffs
@@ -113,7 +102,7 @@ def _payoffs(after: Floats, rewards: Floats, scratch: GapScratch) -> None:
 
 
 @no_alloc_kernel
-def _payoffs_of_few(chances: Floats, after: Integers, rewards: Floats, scratch: GapScratch) -> None:
+def _payoffs_of_few(chances: Floats, after: Integers, rewards: Floats, scratch: GapTables) -> None:
     # The order of each sum is that of `_payoffs`, without the terms that are 0: the bits are the same.
     upper, lower, high, low = scratch.upper, scratch.lower, scratch.max_payoffs, scratch.min_payoffs
     high[:] = 0.0
@@ -129,7 +118,7 @@ def _payoffs_of_few(chances: Floats, after: Integers, rewards: Floats, scratch: 
 
 
 @no_alloc_kernel
-def _responses(policy: Floats, s: int, scratch: GapScratch) -> None:
+def _responses(policy: Floats, s: int, scratch: GapTables) -> None:
     # Plain sums of a few terms, and selections instead of branches: faster here than short vector loops.
     max_player, min_player = scratch.max_player, scratch.min_player
     n_max, n_min = max_player.shape[0], min_player.shape[0]
@@ -162,8 +151,8 @@ def _responses(policy: Floats, s: int, scratch: GapScratch) -> None:
 
 
 @no_alloc_kernel
-def duality_gap(tables: GapTables, policy: Floats, scratch: GapScratch) -> None:
-    """Fill scratch.upper [S] = V^{dagger,nu}_1 and scratch.lower [S] = V^{mu,dagger}_1 for the marginals of a policy.
+def duality_gap(tables: GapTables, policy: Floats) -> None:
+    """Fill tables.upper [S] = V^{dagger,nu}_1 and tables.lower [S] = V^{mu,dagger}_1 for the marginals of a policy.
 
     policy: float64 [H, S, A*B], row (h, s) the distribution of the pairs a * B + b. The regret of an episode from
     state s is upper[s] - lower[s].
@@ -171,15 +160,15 @@ def duality_gap(tables: GapTables, policy: Floats, scratch: GapScratch) -> None:
     """
     horizon, n_states, _ = policy.shape
     for s in range(n_states):
-        scratch.upper[s] = 0.0
-        scratch.lower[s] = 0.0
+        tables.upper[s] = 0.0
+        tables.lower[s] = 0.0
     for step in range(horizon):
         h = horizon - 1 - step
         reached = n_states if step > 0 else 0  # nothing follows the last step
         layer = min(h, tables.transitions.shape[0] - 1)
         if tables.after.shape[0] > 0:
-            _payoffs_of_few(tables.transitions[layer], tables.after[layer], tables.rewards[h], scratch)
+            _payoffs_of_few(tables.transitions[layer], tables.after[layer], tables.rewards[h], tables)
         else:
-            _payoffs(tables.transitions[layer, :reached], tables.rewards[h], scratch)
+            _payoffs(tables.transitions[layer, :reached], tables.rewards[h], tables)
         for s in range(n_states):
-            _responses(policy[h, s], s, scratch)
+            _responses(policy[h, s], s, tables)

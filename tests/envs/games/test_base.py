@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 
 from dprl.envs import Garnet, RandomMDP, RiverSwim
 from dprl.envs.games import MarkovGame, Soccer
-from dprl.envs.games.dynamics import duality_gap, gap_scratch
+from dprl.envs.games.dynamics import duality_gap
 
 Floats = NDArray[np.float64]
 
@@ -304,18 +304,17 @@ def test_steps_that_are_alike_are_stored_once() -> None:
     once = Soccer(n_rows=2, n_columns=3, horizon=4).build()
     each = MarkovGame("each", once.transitions.copy(), once.rewards, once.start)
     assert (once.joint.layers, each.joint.layers) == (1, 4)
-    assert once.gap_tables.transitions.shape[0] == pickle.loads(pickle.dumps(once)).joint.layers == 1
+    assert once.gap_tables().transitions.shape[0] == pickle.loads(pickle.dumps(once)).joint.layers == 1
     players = once.nash()[1:]
     for found, expected in zip(once.nash(), each.nash(), strict=True):
         np.testing.assert_array_equal(found, expected)
     responses = (game.best_response_to_min(players[1]) for game in (once, each))
     assert len({tuple(np.concatenate([part.ravel() for part in found])) for found in responses}) == 1
     assert once.exploitability(*players) == each.exploitability(*players)
-    policy, gaps, few = np.random.default_rng(0).dirichlet(np.ones(25), size=(4, once.n_states)), [], once.gap_tables
+    policy, gaps, few = np.random.default_rng(0).dirichlet(np.ones(25), size=(4, once.n_states)), [], once.gap_tables()
     assert few.transitions.shape == few.after.shape == (1, 3, 25 * once.n_states)
     every = np.moveaxis(once.transitions[:1], -1, 1).reshape(1, once.n_states, -1)
-    for tables in (few, each.gap_tables, few._replace(transitions=every.copy(), after=few.after[:0])):
-        scratch = gap_scratch(once.n_states, 5, 5)
-        duality_gap(tables, policy, scratch)
-        gaps.append((scratch.upper.tolist(), scratch.lower.tolist()))
+    for tables in (few, each.gap_tables(), few._replace(transitions=every.copy(), after=few.after[:0])):
+        duality_gap(tables, policy)
+        gaps.append((tables.upper.tolist(), tables.lower.tolist()))
     assert gaps[0] == gaps[1] == gaps[2]

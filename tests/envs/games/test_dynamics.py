@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dprl.envs import RandomMDP
 from dprl.envs.games import MarkovGame
-from dprl.envs.games.dynamics import GapScratch, GapTables, duality_gap, gap_scratch
+from dprl.envs.games.dynamics import GapTables, duality_gap
 from tests.without_compiler import printed_both_ways
 
 Floats = NDArray[np.float64]
@@ -33,10 +33,6 @@ def random_joint(seed: int, game: MarkovGame) -> Floats:
     return rng.dirichlet(np.ones(game.joint.n_actions), size=game.joint.rewards.shape[:2])
 
 
-def scratch_of(game: MarkovGame) -> GapScratch:
-    return gap_scratch(game.n_states, game.n_max_actions, game.n_min_actions)
-
-
 def responses(game: MarkovGame, policy: Floats) -> tuple[Floats, Floats]:
     max_player, min_player = game.marginals(policy.reshape(game.rewards.shape))
     return game.best_response_to_min(min_player)[0][0], game.best_response_to_max(max_player)[0][0]
@@ -45,30 +41,30 @@ def responses(game: MarkovGame, policy: Floats) -> tuple[Floats, Floats]:
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_both_values_are_those_of_the_best_responses(size: tuple[int, int, int, int]) -> None:
     game = random_game(sum(size), size)
-    tables, scratch = game.gap_tables, scratch_of(game)
-    for seed in range(3):  # the same scratch: nothing may be left over
+    tables = game.gap_tables()
+    for seed in range(3):  # the same working memory: nothing may be left over
         policy = random_joint(seed, game)
-        duality_gap(tables, policy, scratch)
+        duality_gap(tables, policy)
         upper, lower = responses(game, policy)
-        np.testing.assert_allclose(scratch.upper, upper, rtol=1e-13, atol=1e-13)
-        np.testing.assert_allclose(scratch.lower, lower, rtol=1e-13, atol=1e-13)
+        np.testing.assert_allclose(tables.upper, upper, rtol=1e-13, atol=1e-13)
+        np.testing.assert_allclose(tables.lower, lower, rtol=1e-13, atol=1e-13)
         max_player, min_player = game.marginals(policy.reshape(game.rewards.shape))
-        gap = game.start @ (scratch.upper - scratch.lower)
+        gap = game.start @ (tables.upper - tables.lower)
         assert game.exploitability(max_player, min_player) == pytest.approx(gap, abs=1e-12)
 
 
 def test_an_mdp_has_its_optimum_above_and_the_policy_below() -> None:
     mdp = RandomMDP(seed=3).build()
     game = MarkovGame.from_mdp(mdp)
-    policy, scratch = np.eye(mdp.n_actions)[mdp.optimum()[1]], scratch_of(game)
-    duality_gap(game.gap_tables, policy, scratch)
-    np.testing.assert_array_equal(scratch.upper, mdp.optimum()[0][0])
-    np.testing.assert_array_equal(scratch.lower, mdp.optimum()[0][0])  # so the regret of the optimum is exactly 0
+    policy, tables = np.eye(mdp.n_actions)[mdp.optimum()[1]], game.gap_tables()
+    duality_gap(tables, policy)
+    np.testing.assert_array_equal(tables.upper, mdp.optimum()[0][0])
+    np.testing.assert_array_equal(tables.lower, mdp.optimum()[0][0])  # so the regret of the optimum is exactly 0
 
 
 def test_the_tables_run_along_the_cells() -> None:
     game = random_game(0, (2, 3, 4, 2))
-    tables = game.gap_tables
+    tables = game.gap_tables()
     assert tables.transitions.shape == (2, 3, 24)
     for s, a, b in np.ndindex(3, 4, 2):
         cell = (s * 4 + a) * 2 + b
@@ -79,11 +75,11 @@ def test_the_tables_run_along_the_cells() -> None:
 @pytest.mark.parametrize("options", [{}, {"_nrt": False}], ids=["counting", "no_alloc_kernel"])
 def test_it_compiles_into_other_kernels(options: dict[str, Any]) -> None:
     @njit(error_model="numpy", **options)
-    def total_regret(tables: GapTables, policies: Floats, scratch: GapScratch) -> float:
+    def total_regret(tables: GapTables, policies: Floats) -> float:
         total = 0.0
         for k in range(policies.shape[0]):
-            duality_gap(tables, policies[k], scratch)
-            total += scratch.upper[0] - scratch.lower[0]
+            duality_gap(tables, policies[k])
+            total += tables.upper[0] - tables.lower[0]
         return total
 
     game = random_game(1, (3, 4, 3, 2))
@@ -92,7 +88,7 @@ def test_it_compiles_into_other_kernels(options: dict[str, Any]) -> None:
     for policy in policies:
         upper, lower = responses(game, policy)
         expected += float(upper[0] - lower[0])
-    assert total_regret(game.gap_tables, policies, scratch_of(game)) == pytest.approx(expected, rel=1e-12)
+    assert total_regret(game.gap_tables(), policies) == pytest.approx(expected, rel=1e-12)
 
 
 def digest_of_all_kernels() -> str:
@@ -100,11 +96,11 @@ def digest_of_all_kernels() -> str:
     digest = hashlib.sha256()
     for size in ((3, 4, 3, 2), (2, 3, 2, 4)):
         game = random_game(5, size)
-        policy, scratch = random_joint(6, game), scratch_of(game)
+        policy, tables = random_joint(6, game), game.gap_tables()
         max_player, min_player = game.marginals(policy.reshape(game.rewards.shape))
-        duality_gap(game.gap_tables, policy, scratch)
+        duality_gap(tables, policy)
         responses_of_both = (*game.best_response_to_min(min_player), *game.best_response_to_max(max_player))
-        for array in (*responses_of_both, *game.nash(), *scratch):
+        for array in (*responses_of_both, *game.nash(), *tables):
             digest.update(array.tobytes())
     return digest.hexdigest()
 
