@@ -7,7 +7,7 @@ from dprl.algorithms.bernstein_vi import BernsteinVIConfig
 from dprl.algorithms.dp_nash_vi import DPNashVIConfig, DPUCBVIConfig
 from dprl.algorithms.dppg import DPPGConfig
 from dprl.algorithms.ldp_obi import LDPOBIConfig
-from dprl.algorithms.learner import AlgorithmConfig, Learner, TrainResult
+from dprl.algorithms.learner import AlgorithmConfig, Learner
 from dprl.algorithms.ma_ldp import MALDPConfig
 from dprl.algorithms.offline_vi import LoggedVIConfig, OfflineVIConfig
 from dprl.algorithms.pgc_a3c import PGCA3CConfig
@@ -55,5 +55,4 @@ __all__ = [
     "TabularConfig",
     "TabularLearner",
     "TabularMDPConfig",
-    "TrainResult",
 ]

@@ -4,39 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
-from dprl.algorithms.base import REGRET, SATURATED, Metric, Releases
+from dprl.algorithms.base import Metric, Releases
 from dprl.envs import Env
 from dprl.privacy import Certificate, Privatizer, Streams
 from dprl.privacy.privatizer import check_arrays, digest_of, part_of
 
 _PRIVATIZER, _DONE, _DIGEST = "privatizer.", "episodes_done", "digest"
-
-
-@dataclass(frozen=True)
-class TrainResult:
-    """Result of a stretch of learning.
-
-    Args:
-        episodes: length of the stretch. metrics: value of each metric of the algorithm, by name.
-    """
-
-    episodes: int
-    metrics: Mapping[str, float]
-
-    @property
-    def regret(self) -> float:
-        """Sum of the exact pseudo-regret over the episodes."""
-        return self.metrics[REGRET.name]
-
-    @property
-    def saturated(self) -> float:
-        """Mean over the episodes of the share of cells with an optimistic value clipped at its cap."""
-        return self.metrics[SATURATED.name]
 
 
 class Learner(ABC):
@@ -103,8 +80,11 @@ class Learner(ABC):
     def _arrays(self) -> dict[str, np.ndarray]:
         """Return the arrays that change in a run and are not rebuilt in each episode; resuming writes into them."""
 
-    def learn(self, n: int) -> TrainResult:
-        """Run the next n episodes. Raises ValueError beyond the number that this learner was built for."""
+    def learn(self, n: int) -> dict[str, float]:
+        """Run the next n episodes, and return the algorithm's metrics of this stretch, by name.
+
+        Raises ValueError beyond the number of episodes that this learner was built for.
+        """
         first, last = self.episodes_done + 1, self.episodes_done + n
         if n < 1 or last > self.episodes:
             raise ValueError(f"n must be in 1..{self.episodes - self.episodes_done}, got {n}; build for more episodes")
@@ -113,7 +93,7 @@ class Learner(ABC):
             self.privatizer.charge(before + 1, charged)
         metrics = self._run(first, last)
         self.episodes_done = last
-        return TrainResult(n, metrics)
+        return metrics
 
     def certificate(self) -> Certificate:
         """Return the certificate of the noise that ran, for the users charged so far."""

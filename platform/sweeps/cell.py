@@ -204,7 +204,7 @@ class CellRun:
                 segment = self._learners[seed].learn(length)
             except LedgerError as error:
                 raise UserError(str(error)) from error
-            rows.append([segment.metrics[name] for name in self._names])
+            rows.append([segment[name] for name in self._names])
             if time.perf_counter() >= deadline:
                 break
 

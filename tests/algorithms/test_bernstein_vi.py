@@ -290,7 +290,7 @@ def test_the_theorem_covers_what_it_says() -> None:
 def test_two_episodes_and_local_reports_are_possible(learner: Learner, river: FiniteMDP) -> None:
     # One user's report has the smallest bounds.
     privacy = CountPrivacy("ldp", 1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot")
-    assert learner(river, 2, privacy, name="bernstein_vi", preset="proved").learn(2).saturated == 1.0
+    assert learner(river, 2, privacy, name="bernstein_vi", preset="proved").learn(2)["saturated"] == 1.0
 
 
 def test_printed_precision_is_refused(learner: Learner, river: FiniteMDP) -> None:

@@ -55,7 +55,7 @@ def outcomes(
     for seed in range(first, first + RUNS):
         algorithm = learner(env, EPISODES, privacy, name=name, seed=seed, **settings)
         assert algorithm.privatizer.in_blocks == (simulation == "blocks")
-        regret, counts = algorithm.learn(EPISODES).regret, algorithm.privatizer.release()
+        regret, counts = algorithm.learn(EPISODES)["regret"], algorithm.privatizer.release()
         assert counts.users == EPISODES - 1
         projections = np.random.default_rng(0).standard_normal((4, counts.values.shape[0]))
         found.append([regret, *(projections @ counts.values), float(counts.values @ counts.values)])
@@ -137,7 +137,7 @@ def test_the_length_of_stretches_and_states_in_between_make_no_difference(
         assert resumed.learn(n) == expected
     assert np.array_equal(whole.policy, resumed.policy)
     at_once = learner(envs.small, 400, privacy, name=name, **settings)
-    assert at_once.learn(400).regret == pytest.approx(sum(part.regret for part in segments), rel=1e-12)
+    assert at_once.learn(400)["regret"] == pytest.approx(sum(part["regret"] for part in segments), rel=1e-12)
     assert np.array_equal(at_once.policy, whole.policy)
     certificate = at_once.certificate().to_dict()
     assert (certificate["simulation"], certificate["users"]) == ("blocks", 399)
@@ -203,5 +203,5 @@ def test_a_billion_episodes(learner: Learner, river: FiniteMDP) -> None:
     privacy = CountPrivacy("jdp", 1.0, 1e-6, families="one_hot", counter="auto")
     algorithm = learner(river, 10**9, privacy, replan_growth=0.05, **PRACTICAL)
     found = algorithm.learn(10**9)
-    assert 0.0 < found.regret < 0.05 * 10**9
+    assert 0.0 < found["regret"] < 0.05 * 10**9
     assert algorithm.certificate().to_dict()["users"] == 10**9 - 1

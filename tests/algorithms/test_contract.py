@@ -58,7 +58,7 @@ def test_every_setting_changes_a_run(name: str, learner: Learner, envs: Environm
 
     def results(settings: dict[str, Any]) -> tuple[Mapping[str, float], dict[str, bytes]]:
         run = learner(envs.small, 4000, CountPrivacy("jdp", 50.0), name=name, **settings)
-        return run.learn(4000).metrics, {key: array.tobytes() for key, array in run.policies.items()}
+        return run.learn(4000), {key: array.tobytes() for key, array in run.policies.items()}
 
     bases: dict[str, Any] = {}
     for key in (field.name for field in dataclasses.fields(ALGORITHMS[name])):  # type: ignore[arg-type]
@@ -247,7 +247,7 @@ def test_same_bits_without_the_compiler() -> None:
 
 
 def fingerprints() -> list[str]:
-    """TrainResult, released counts and sums of the tables after a short run of every algorithm, as exact text."""
+    """Metrics, released counts and sums of the tables after a short run of every algorithm, as exact text."""
     game = RandomGame(n_states=2, n_max_actions=2, n_min_actions=2, horizon=3, seed=5).build()
     envs: dict[type[Env], Env] = {FiniteMDP: RiverSwim(n_states=3, horizon=4).build(), MarkovGame: game}
     found = []
@@ -260,7 +260,7 @@ def fingerprints() -> list[str]:
             algorithm: Any = config.build(env, privatizer, 40, streams)
             segment = algorithm.learn(40)
             sums = [array.sum() for array in (privatizer.release().values, *algorithm._tables)]
-            numbers = [float(number).hex() for number in (*segment.metrics.values(), *sums)]
+            numbers = [float(number).hex() for number in (*segment.values(), *sums)]
             found.append(" ".join((name, privacy.model, *numbers)))
     return found
 

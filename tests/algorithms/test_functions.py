@@ -52,10 +52,10 @@ def registered() -> Iterator[None]:
 def test_it_learns_from_released_counts_in_blocks(privacy: Any, learner: Learner, river: FiniteMDP) -> None:
     run: Any = learner(river, 10**8, privacy, name="tiny_ucb", width=0.3)
     assert run.privatizer.in_blocks
-    first = run.learn(100).regret / 100
+    first = run.learn(100)["regret"] / 100
     run.learn(10**8 - 200)
     # Sampled local reports leave it at 0.62 for any epsilon: rare counts of one step in H are too noisy for it.
-    assert run.learn(100).regret / 100 < 0.7 * first
+    assert run.learn(100)["regret"] / 100 < 0.7 * first
     last = SEEN[-1]
     released = run.privatizer.release().values.reshape(river.horizon, river.n_states + 2, river.n_states, -1)
     assert np.array_equal(last.visits, released[:, river.n_states])

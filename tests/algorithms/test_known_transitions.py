@@ -89,7 +89,7 @@ def test_without_noise_known_transitions_change_no_episode(spec: RiverSwim | Dee
         learner = config.build(
             mdp, config.privatizer(mdp, CountPrivacy("none"), episodes, Streams(1, "x")), episodes, Streams(1, "x")
         )
-        found.append([learner.learn(100).metrics["regret"] for _ in range(4)])
+        found.append([learner.learn(100)["regret"] for _ in range(4)])
     np.testing.assert_allclose(found[0], found[1], rtol=1e-12)
 
 
@@ -112,7 +112,7 @@ def test_taxi_is_learned_privately() -> None:
     assert certificate.verdict == "holds"
     assert "the possible next states are public" in str(certificate.to_dict()["assumption"])
     learner = config.build(mdp, privatizer, episodes, Streams(0, "taxi"))
-    first, *_, last = (learner.learn(episodes // 10).metrics["regret"] for _ in range(10))
+    first, *_, last = (learner.learn(episodes // 10)["regret"] for _ in range(10))
     assert last < 0.3 * first
 
 

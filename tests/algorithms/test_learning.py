@@ -53,7 +53,7 @@ def failures_of_optimism(runs: list[Any], env: Env) -> tuple[int, float]:
                 failures += 1
                 break
         else:
-            saturated = min(saturated, segment.saturated)
+            saturated = min(saturated, segment["saturated"])
     return failures, saturated
 
 
@@ -100,9 +100,9 @@ def test_regret_is_the_exact_value_gap_and_never_negative(
     algorithm = learner(envs.random, 300, privacy, name=name, **PRACTICAL)
     for _ in range(150):
         segment = algorithm.learn(1)
-        assert segment.regret == pytest.approx(regret_of(envs.random, algorithm.policy), abs=1e-12)
-        assert segment.regret >= -1e-12
-        assert 0.0 <= segment.saturated <= 1.0
+        assert segment["regret"] == pytest.approx(regret_of(envs.random, algorithm.policy), abs=1e-12)
+        assert segment["regret"] >= -1e-12
+        assert 0.0 <= segment["saturated"] <= 1.0
 
 
 @paired(name=ONLINE, privacy=PRIVACY, growth=GROWTHS)
@@ -110,8 +110,8 @@ def test_regret_falls(privacy: Any, name: str, growth: float, learner: Learner, 
     # With so little exploration some runs keep a suboptimal policy; a second seed may do better.
     def falls(seed: int) -> bool:
         algorithm = learner(envs.small, 100_000, privacy, name=name, seed=seed, replan_growth=growth, **PRACTICAL)
-        first = algorithm.learn(1).regret
+        first = algorithm.learn(1)["regret"]
         algorithm.learn(89_999)
-        return algorithm.learn(10_000).regret / 10_000 < 0.2 * first
+        return algorithm.learn(10_000)["regret"] / 10_000 < 0.2 * first
 
     assert falls(0) or falls(1)

@@ -104,7 +104,7 @@ def test_bounds_on_random_logs_exceed_the_value_in_at_most_a_beta_share(stationa
             # Not the privatizer of LoggedVIConfig, which refuses noise of a seed.
             privatizer = _PessimisticVIConfig.privatizer(config, env, model, USERS + 1, streams)  # type: ignore[arg-type]
             learner: Any = config.build(env, privatizer, USERS + 1, streams)  # type: ignore[arg-type]
-            bound = learner.learn(USERS + 1).metrics["lower_bound"]
+            bound = learner.learn(USERS + 1)["lower_bound"]
             value = mdp.start_value(learner.policy)
             failures[name] += bound > value + 1e-9
             shares[name].append(bound / max(value, 1e-9))

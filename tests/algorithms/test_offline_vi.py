@@ -139,7 +139,7 @@ def test_the_certified_bound_covers_the_value(
         run: Any = learner(envs.tiny, 30_000, NOISES[noise], name=name, seed=seed, beta=0.2, **settings)
         segment = run.learn(30_000)
         failures += bool((run._tables.optimistic > value_of(envs.tiny, run.policy) + 1e-12).any())
-        bounds.append(segment.metrics["lower_bound"])
+        bounds.append(segment["lower_bound"])
         bare = run._bonus._replace(proved=run._bonus.proved._replace(scale=0.0))
         plan(run.privatizer.release(), bare, run._tables)
         unproved += bool((run._tables.optimistic > value_of(envs.tiny, run.policy) + 1e-12).any())
@@ -163,7 +163,7 @@ def test_the_bound_covers_with_pooled_counts(noise: str, learner: Learner, river
 @pytest.mark.parametrize("noise", ["none", "jdp gaussian", "ldp"])
 def test_more_users_prove_more(noise: str, learner: Learner, river: FiniteMDP) -> None:
     def certified(episodes: int) -> float:
-        return learner(river, episodes, NOISES[noise], name="offline_vi").learn(episodes).metrics["lower_bound"]
+        return learner(river, episodes, NOISES[noise], name="offline_vi").learn(episodes)["lower_bound"]
 
     few, many = certified(3000), certified(10**10)
     assert few < many <= river.optimal_start_value()
@@ -188,14 +188,14 @@ def test_users_play_the_behaviour_policy_until_the_last_one(privacy: Any, learne
     assert np.allclose(run.policy, behaviour)
     before = run.learn(2999)
     assert np.allclose(run.policy, behaviour)
-    assert before.metrics["lower_bound"] == 0.0
+    assert before["lower_bound"] == 0.0
     last = run.learn(1)
     assert set(run.policy.ravel()) == {0.0, 1.0}
     assert run.privatizer.ledger.users_charged == 2999
     value = river.start @ value_of(river, run.policy)
-    assert last.metrics["value"] == pytest.approx(value)
-    assert last.metrics["optimum_gap"] == pytest.approx(river.optimal_start_value() - value)
-    assert last.metrics["regret"] == pytest.approx(last.metrics["optimum_gap"])
+    assert last["value"] == pytest.approx(value)
+    assert last["optimum_gap"] == pytest.approx(river.optimal_start_value() - value)
+    assert last["regret"] == pytest.approx(last["optimum_gap"])
 
 
 @TRUST

@@ -47,8 +47,8 @@ def test_planning_equals_the_papers_box_for_a_whole_run(
         np.testing.assert_allclose(algorithm._tables.q.reshape(shape), q, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(algorithm._tables.optimistic, value, rtol=1e-9, atol=1e-12)
         caps = np.arange(5, 0, -1)[:, None, None]
-        assert (q > caps - 1e-9).mean() >= segment.saturated >= (q == caps).mean() - 1e-12
-        unsaturated += segment.saturated < 1.0
+        assert (q > caps - 1e-9).mean() >= segment["saturated"] >= (q == caps).mean() - 1e-12
+        unsaturated += segment["saturated"] < 1.0
     assert unsaturated > 50
     assert policy.max() > 0.4
 
@@ -115,7 +115,7 @@ def test_one_action_leaves_nothing_to_improve(privacy: Any, optimiser: Learner) 
     rng = np.random.default_rng(0)
     mdp = FiniteMDP("one", rng.dirichlet(np.ones(3), size=(4, 3, 1)), rng.random((4, 3, 1)), np.array([1.0, 0.0, 0.0]))
     algorithm = optimiser(mdp, 50, privacy)
-    assert algorithm.learn(50).regret == pytest.approx(0.0, abs=1e-12)
+    assert algorithm.learn(50)["regret"] == pytest.approx(0.0, abs=1e-12)
     assert (algorithm.policy == 1.0).all()
 
 

@@ -53,7 +53,7 @@ def test_the_compiled_loop_equals_one_user_at_a_time(privacy: Any, learner: Lear
     compiled = learner(random_mdp, 60, privacy, bonus_scale=0.1)
     slow = learner(random_mdp, 60, privacy, bonus_scale=0.1)
     regret, policy = step_by_step(slow, random_mdp, Streams(0, "test"))
-    assert compiled.learn(60).regret == pytest.approx(regret, abs=1e-9)
+    assert compiled.learn(60)["regret"] == pytest.approx(regret, abs=1e-9)
     assert np.array_equal(compiled.policy, policy)
     for key, value in slow.privatizer.state_dict().items():
         assert np.array_equal(compiled.privatizer.state_dict()[key], value)
@@ -103,8 +103,8 @@ def test_without_privacy_the_precision_is_zero(learner: Learner, river: FiniteMD
 
 def test_paper_constants_saturate_on_a_short_run(learner: Learner, river: FiniteMDP) -> None:
     segment = learner(river, 200, CountPrivacy("jdp", 1.0)).learn(200)
-    assert segment.saturated == 1.0
-    assert segment.regret == pytest.approx(
+    assert segment["saturated"] == 1.0
+    assert segment["regret"] == pytest.approx(
         200 * (river.optimal_start_value() - river.start_value(np.zeros((4, 3), int)))
     )
 
@@ -140,5 +140,5 @@ def test_both_forms_make_the_same_run_where_nothing_is_unvisited_and_no_noise_is
 ) -> None:
     """At scale 1 the bonus of unvisited pairs exceeds the cap, so both forms give them the cap."""
     ours, printed = (learner(river, 3000, counts=form) for form in ("rewards", "costs"))
-    assert ours.learn(3000).regret == pytest.approx(printed.learn(3000).regret, rel=1e-12)
+    assert ours.learn(3000)["regret"] == pytest.approx(printed.learn(3000)["regret"], rel=1e-12)
     assert np.array_equal(ours.policy, printed.policy)

@@ -114,7 +114,7 @@ def test_policies_are_probabilities_and_regret_is_exact(name: str, kind: str) ->
     made, best = learner(name, kind), MDP.optimal_start_value()
     seen = [made.policy]
     for _ in range(K):
-        missing = made.learn(1).regret
+        missing = made.learn(1)["regret"]
         assert made.policies.keys() == {"policy"}
         seen.append(made.policies["policy"])
         assert best - MDP.start_value(seen[-1]) == pytest.approx(missing, abs=1e-9)
@@ -134,12 +134,12 @@ def test_same_bits_without_the_compiler() -> None:
 
 
 def fingerprints() -> list[str]:
-    """TrainResult and state after a short run of every algorithm under every trust model, as exact text."""
+    """Metrics and state after a short run of every algorithm under every trust model, as exact text."""
     small, found = NetworkMDP(horizon=3).build(), []
     for name, kind in CASES:
         made = learner(name, kind, episodes=12, mdp=small)
         segment = made.learn(12)
         arrays = [made._arrays()[key] for key in sorted(made._arrays())]
-        numbers = (*segment.metrics.values(), *(number for array in arrays for number in array.flat))
+        numbers = (*segment.values(), *(number for array in arrays for number in array.flat))
         found.append(" ".join((name, kind, *(float(number).hex() for number in numbers))))
     return found

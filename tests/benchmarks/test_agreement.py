@@ -62,7 +62,7 @@ def test_without_noise_both_make_the_same_moves(mdp: FiniteMDP, subject: Subject
     uniforms = np.empty(draws_a_step * mdp.horizon + 1)
     policies = set()
     for k in range(1, episodes + 1):
-        regret = ours.learn(1).regret
+        regret = ours.learn(1)["regret"]
         theirs.policy = theirs.plan(theirs.private_counts())
         np.testing.assert_allclose(theirs.policy, ours.policy, rtol=1e-9, err_msg=f"episode {k}")
         assert theirs.optimum - theirs.start_value() == pytest.approx(regret, abs=1e-12)
@@ -122,7 +122,7 @@ def test_mean_regret_agrees(model: str, subject: Subject) -> None:
     ours, theirs = np.empty((SEEDS, points)), np.empty((SEEDS, points))
     for seed in range(SEEDS):
         learner, _ = build(subject, mdp, model, episodes, seed)
-        ours[seed] = np.cumsum([learner.learn(block).regret for _ in range(points)])
+        ours[seed] = np.cumsum([learner.learn(block)["regret"] for _ in range(points)])
         yardstick = numpy_twin(subject.naive, learner, mdp, seed)
         theirs[seed] = np.cumsum([sum(yardstick.episode() for _ in range(block)) for _ in range(points)])
     difference = ours.mean(axis=0) - theirs.mean(axis=0)

@@ -117,7 +117,7 @@ def test_both_learn_as_much_without_noise(bonus_scale: float) -> None:
     for seed in range(20):
         fast = silent(env, episodes, seed, bonus_scale)
         slow = NaiveMALDP(env, fast.beta_rates, fast.shift_rates, np.zeros(env.horizon), seed)
-        ours[seed], theirs[seed] = fast.learn(episodes).regret, slow.run(episodes)
+        ours[seed], theirs[seed] = fast.learn(episodes)["regret"], slow.run(episodes)
     error = math.hypot(ours.std(ddof=1), theirs.std(ddof=1)) / math.sqrt(20)
     assert abs(ours.mean() - theirs.mean()) < 4.0 * error + 1e-9
     assert ours.mean() < 0.9 * episodes * (env.optimal_start_value() - env.uniform_value()[0, env.start])

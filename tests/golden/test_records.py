@@ -140,7 +140,7 @@ def record(case: str) -> dict[str, list[float]]:
     running = learner(*CASES[case])
     found: dict[str, list[float]] = {}
     for i, stretch in enumerate(STRETCHES):
-        for metric, value in running.learn(stretch).metrics.items():
+        for metric, value in running.learn(stretch).items():
             found.setdefault(metric, []).append(float(value))
         if i == 1:
             state, running = running.state_dict(), learner(*CASES[case])

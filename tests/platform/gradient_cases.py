@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dprl.algorithms import Metric, TrainResult
+from dprl.algorithms import Metric
 from dprl.algorithms.base import Releases
 from dprl.envs import CartPoleGravity, Env
 from dprl.platform.configs.experiment import Experiment, read_experiment
@@ -52,22 +52,19 @@ class Walker:
     def certificate(self) -> Certificate:
         return self.privatizer.certificate(WalkingConfig.name)
 
-    def learn(self, n: int) -> TrainResult:
+    def learn(self, n: int) -> dict[str, float]:
         before = self.episodes_done
         sent = self._senders.send(self.privatizer.lease(n), np.full((n, DIMENSION), 0.1))
         self._parameters += 0.01 * self.privatizer.accept(sent).mean(axis=0)
         self.episodes_done += n
         successful = self._lucky and self.episodes_done >= 10
-        return TrainResult(
-            n,
-            {
-                "score": before + (n + 1) / 2,
-                "final_score": float(self.episodes_done),
-                "first_success": 10.0 if successful else math.inf,
-                "success": float(successful),
-                "drift": 1.0,
-            },
-        )
+        return {
+            "score": before + (n + 1) / 2,
+            "final_score": float(self.episodes_done),
+            "first_success": 10.0 if successful else math.inf,
+            "success": float(successful),
+            "drift": 1.0,
+        }
 
     def state_dict(self) -> dict[str, np.ndarray]:
         own = {"parameters": self._parameters.copy(), "done": np.array(self.episodes_done)}

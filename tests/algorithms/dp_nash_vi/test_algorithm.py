@@ -116,8 +116,8 @@ def test_where_nothing_is_known_bounds_are_at_their_caps(scale: float, learner: 
     assert not tables.q_lo.any()
     assert tables.gap[0] == game.horizon
     done = algorithm.learn(1)
-    assert done.saturated == 1.0
-    assert done.metrics["infeasible"] == 0.0
+    assert done["saturated"] == 1.0
+    assert done["infeasible"] == 0.0
 
 
 def test_one_cell_without_visits_is_worth_all_or_nothing(game: MarkovGame) -> None:
@@ -188,11 +188,11 @@ def test_the_output_is_the_policy_of_the_smallest_gap(
     output, smallest, kept, repeats = run.policy, math.inf, 0, 0
     for _ in range(1500):
         done = run.learn(1)
-        gap = done.metrics["gap"]
+        gap = done["gap"]
         repeats += gap == smallest
         if gap < smallest:
             output, smallest, kept = run.policy, gap, kept + 1
-        assert done.metrics["smallest_gap"] == smallest
+        assert done["smallest_gap"] == smallest
         assert np.array_equal(run.policies["policy"], output)
     assert kept > 3
     assert repeats > 0
@@ -203,7 +203,7 @@ def test_before_any_gap_is_below_the_cap_the_output_is_the_first_policy(learner:
     run = learner(game, 300, CountPrivacy("jdp", 1.0), name="dp_nash_vi")
     first = run.plan(run.privatizer.release())
     assert np.array_equal(run.policies["policy"], first)
-    assert run.learn(300).metrics["smallest_gap"] == game.horizon
+    assert run.learn(300)["smallest_gap"] == game.horizon
     assert np.array_equal(run.policies["policy"], first)
 
 
@@ -269,8 +269,8 @@ def test_dp_ucbvi_is_greedy_and_its_regret_is_that_of_an_mdp(
         assert np.array_equal(policy[0].argmax(axis=1), best)
         assert np.array_equal(tables.optimistic, upper.max(axis=1))
         regret = random_mdp.optimal_start_value() - random_mdp.start_value(policy.argmax(axis=2))
-        assert done.regret == pytest.approx(regret, abs=1e-12)
-        assert done.metrics["gap"] == pytest.approx(random_mdp.start @ (tables.optimistic - tables.pessimistic))
+        assert done["regret"] == pytest.approx(regret, abs=1e-12)
+        assert done["gap"] == pytest.approx(random_mdp.start @ (tables.optimistic - tables.pessimistic))
         chosen.add(best.tobytes())
     assert len(chosen) > 1
 
@@ -290,7 +290,7 @@ def test_biased_rock_paper_scissors_is_learned(memory: str, learner: Learner) ->
     """The output approaches (1/16, 10/16, 5/16) for both players wherever play goes, and exploitability falls."""
     game = RockPaperScissors(horizon=2, payoffs="biased", memory=memory).build()
     run, expected = learner(game, 20_000, name="dp_nash_vi", bonus_scale=1e-4), np.array([1.0, 10.0, 5.0]) / 16
-    done = [run.learn(n).metrics for n in (10, 1_000, 18_990)]
+    done = [run.learn(n) for n in (10, 1_000, 18_990)]
     assert all(later["exploitability"] < earlier["exploitability"] for earlier, later in pairwise(done))
     assert done[-1]["exploitability"] < done[-1]["smallest_gap"] < 1e-3
     for player in ("max_player", "min_player"):
@@ -306,13 +306,13 @@ def test_matching_pennies_are_learned(payoff: list[list[float]], mixed: list[flo
     done = run.learn(20_000)
     for player in ("max_player", "min_player"):
         np.testing.assert_allclose(run.policies[player], np.broadcast_to(mixed, (3, 1, 2)), atol=0.01)
-    assert done.metrics["exploitability"] < 0.01
+    assert done["exploitability"] < 0.01
 
 
 def test_a_saddle_point_is_played_for_sure(learner: Learner) -> None:
     """Row 1 and column 0 of [[0.4, 0.9], [0.5, 0.7]]: worth 0.5 a round."""
     run: Any = learner(repeated([[0.4, 0.9], [0.5, 0.7]], horizon=2), 5000, name="dp_nash_vi", bonus_scale=0.01)
-    assert run.learn(5000).metrics["exploitability"] == pytest.approx(0.0, abs=1e-12)
+    assert run.learn(5000)["exploitability"] == pytest.approx(0.0, abs=1e-12)
     expected = np.broadcast_to([[0.0, 0.0], [1.0, 0.0]], (2, 1, 2, 2))
     assert np.array_equal(run.policies["policy"], expected)
     assert run._tables.pessimistic[0] <= 1.0 <= run._tables.optimistic[0]

@@ -85,14 +85,14 @@ def test_gaps_bound_the_regret_and_the_exploitability_of_the_output(
             run.learn(episodes // 20 - 1)
             assert encloses(run, game)[0]
             done = run.learn(1)
-            gap, output = done.metrics["gap"], run.policies
-            assert -1e-12 <= done.regret <= gap + 1e-9
-            assert done.metrics["smallest_gap"] <= min(smallest, gap)
-            smallest = done.metrics["smallest_gap"]
-            assert done.metrics["exploitability"] == pytest.approx(
+            gap, output = done["gap"], run.policies
+            assert -1e-12 <= done["regret"] <= gap + 1e-9
+            assert done["smallest_gap"] <= min(smallest, gap)
+            smallest = done["smallest_gap"]
+            assert done["exploitability"] == pytest.approx(
                 game.exploitability(output["max_player"], output["min_player"]), abs=1e-12
             )
-            assert done.metrics["exploitability"] <= smallest + 1e-9
+            assert done["exploitability"] <= smallest + 1e-9
         assert smallest < game.horizon
 
 
@@ -102,5 +102,5 @@ def test_without_a_bonus_gaps_bound_nothing(learner: Learner, game: MarkovGame) 
         run = learner(game, 300, name="dp_nash_vi", seed=seed, bonus_scale=0.0)
         for _ in range(300):
             done = run.learn(1)
-            broken += done.regret > done.metrics["gap"] + 1e-9
+            broken += done["regret"] > done["gap"] + 1e-9
     assert broken > 100

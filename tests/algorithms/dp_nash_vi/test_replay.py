@@ -54,9 +54,9 @@ def test_without_noise_both_programs_make_the_same_moves(seed: int, learner: Lea
         theirs.deploy(plan)
         np.testing.assert_allclose(ours.policy, plan.policy, rtol=0.0, atol=1e-9, err_msg=f"episode {k}")
         gap = float(game.start @ (plan.upper[0] - plan.lower[0]))
-        assert done.metrics["gap"] == pytest.approx(gap, abs=1e-9)
-        assert done.metrics["smallest_gap"] == pytest.approx(theirs.smallest_gap, abs=1e-9)
-        assert done.regret == pytest.approx(regret_of(theirs.game, plan.policy), abs=1e-8)
+        assert done["gap"] == pytest.approx(gap, abs=1e-9)
+        assert done["smallest_gap"] == pytest.approx(theirs.smallest_gap, abs=1e-9)
+        assert done["regret"] == pytest.approx(regret_of(theirs.game, plan.policy), abs=1e-8)
         fill_uniform(uniforms, key, np.uint64(k) * np.uint64(uniforms.size))
         theirs.absorb(*theirs.roll_out(uniforms))
         mixed += bool((plan.policy.max(axis=(2, 3)) < 1.0).any())
@@ -79,6 +79,6 @@ def test_plans_from_the_same_private_counts_are_the_same(privacy: Any, seed: int
         theirs = oracle if k % 8 == 0 else closed_form
         plan, done = theirs.plan(released(ours, game)), ours.learn(1)
         np.testing.assert_allclose(ours.policy, plan.policy, rtol=0.0, atol=1e-9, err_msg=f"plan {k}")
-        assert done.metrics["gap"] == pytest.approx(float(game.start @ (plan.upper[0] - plan.lower[0])), abs=1e-9)
+        assert done["gap"] == pytest.approx(float(game.start @ (plan.upper[0] - plan.lower[0])), abs=1e-9)
         mixed += bool((plan.policy.max(axis=(2, 3)) < 1.0).any())
     assert mixed > 10

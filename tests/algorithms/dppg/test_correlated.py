@@ -42,7 +42,7 @@ def test_policies_improve() -> None:
     settings: dict[str, Any] = {"n": 3000, "users_per_update": 100, "hidden": "linear", "learning_rate": 1.0}
     run = learner("buffered_toeplitz", epsilon=10.0, halving=1000.0, **settings)
     found = run.learn(3000)
-    assert found.metrics["evaluation"] > 80.0
+    assert found["evaluation"] > 80.0
     assert np.isfinite(run.derived["noise_norm"])
 
 

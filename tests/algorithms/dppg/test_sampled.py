@@ -51,7 +51,7 @@ def test_the_whole_population_is_charged_before_the_first_round() -> None:
     assert run.privatizer.charged == 0
     found = run.learn(1)
     assert run.privatizer.charged == run.privatizer.ledger.users_charged == POPULATION
-    assert all(np.isfinite(value) for value in found.metrics.values())
+    assert all(np.isfinite(value) for value in found.values())
     run.learn(N - 1)
     assert run.privatizer.charged == POPULATION
     with pytest.raises(ValueError, match="n must"):

@@ -130,7 +130,7 @@ def test_an_environment_is_tried_before_there_are_users(monkeypatch: pytest.Monk
 def test_the_score_of_a_segment_is_the_mean_of_its_users() -> None:
     """So the scores of two segments, weighted by their users, add up to that of both."""
     whole, parts = learner(NoiseConfig()), learner(NoiseConfig())
-    scores = [(users, parts.learn(users).metrics[SCORE.name]) for users in (3, 12, 5)]
+    scores = [(users, parts.learn(users)[SCORE.name]) for users in (3, 12, 5)]
     summed = sum(users * score for users, score in scores)
-    assert summed == pytest.approx(20 * whole.learn(20).metrics[SCORE.name], rel=1e-12)
+    assert summed == pytest.approx(20 * whole.learn(20)[SCORE.name], rel=1e-12)
     assert len({score for _, score in scores}) > 1

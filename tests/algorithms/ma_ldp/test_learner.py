@@ -39,15 +39,15 @@ def uniform_regret(env: LinearMixtureMDP, episodes: int = EPISODES) -> float:
 def test_without_noise_and_bonus_the_optimum_is_found(value: Any, clipping: Any) -> None:
     config = MALDPConfig(bonus_scale=0.0, value=value)
     found = learner(config, StatisticsPrivacy("none", rewards="public", clipping=clipping))
-    regret = found.learn(EPISODES).regret
+    regret = found.learn(EPISODES)["regret"]
     assert 0.0 < regret < 0.1 * uniform_regret(NetworkMDP().build())
 
 
 def test_with_the_printed_radius_not_even_exact_data_are_used() -> None:
     """[TH23]'s constants keep all of Q at its cap, so every action is as good as any: the uniform policy."""
     segment = learner(MALDPConfig(), StatisticsPrivacy("none", rewards="public"), episodes=1000).learn(1000)
-    assert segment.regret == pytest.approx(uniform_regret(NetworkMDP().build(), 1000), rel=0.01)
-    assert segment.saturated > 0.9
+    assert segment["regret"] == pytest.approx(uniform_regret(NetworkMDP().build(), 1000), rel=0.01)
+    assert segment["saturated"] > 0.9
 
 
 def test_no_draw_both_breaks_a_tie_and_moves_the_state() -> None:
@@ -63,7 +63,7 @@ def test_no_draw_both_breaks_a_tie_and_moves_the_state() -> None:
 def test_with_the_printed_noise_nothing_is_learned() -> None:
     """The mean of 20 seeds is within 4 standard errors of the uniform policy's: a false alarm in 16,000."""
     privacy = StatisticsPrivacy("ldp", 0.1, calibration="printed", rewards="public")
-    regrets = [learner(MALDPConfig(value="joint"), privacy, seed=seed).learn(EPISODES).regret for seed in range(20)]
+    regrets = [learner(MALDPConfig(value="joint"), privacy, seed=seed).learn(EPISODES)["regret"] for seed in range(20)]
     error = float(np.std(regrets, ddof=1)) / math.sqrt(20)
     assert abs(np.mean(regrets) - uniform_regret(NetworkMDP().build())) < 4.0 * error
 
@@ -87,8 +87,8 @@ def uneven() -> LinearMixtureMDP:
 def test_agents_come_to_believe_the_mean_reward() -> None:
     env, config = uneven(), MALDPConfig(bonus_scale=0.001)
     found = learner(config, StatisticsPrivacy("none", rewards="open"), env)
-    first = found.learn(100).metrics["reward_error"]
-    last = found.learn(EPISODES - 100).metrics["reward_error"]
+    first = found.learn(100)["reward_error"]
+    last = found.learn(EPISODES - 100)["reward_error"]
     assert last < 0.5 * first
     assert last < 0.1 * env.common_rewards.max()
 
@@ -117,14 +117,14 @@ def test_estimates_leave_the_range_of_rewards_only_without_clips(clipping: Any) 
 
 def test_noise_on_rewards_is_felt() -> None:
     privacy = StatisticsPrivacy("ldp", 1.0, 1e-5, mechanism="gram_gaussian", rewards="noisy")
-    noisy = learner(MALDPConfig(), privacy, episodes=500).learn(500).metrics["reward_error"]
+    noisy = learner(MALDPConfig(), privacy, episodes=500).learn(500)["reward_error"]
     silent = learner(MALDPConfig(), StatisticsPrivacy("none", rewards="open"), episodes=500).learn(500)
-    assert noisy > 2.0 * silent.metrics["reward_error"]
+    assert noisy > 2.0 * silent["reward_error"]
 
 
 def test_public_rewards_are_believed_from_the_first_episode_on() -> None:
     found = learner(MALDPConfig(), StatisticsPrivacy("ldp", 1.0, rewards="public"), episodes=10)
-    assert found.learn(10).metrics["reward_error"] == 0.0
+    assert found.learn(10)["reward_error"] == 0.0
 
 
 @pytest.mark.parametrize("horizon", [3, 8])

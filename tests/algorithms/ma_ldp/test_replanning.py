@@ -77,10 +77,10 @@ def test_users_between_two_plans_have_the_same_policy_and_values(kind: str) -> N
 def test_a_run_may_be_cut_after_any_episode(kind: str) -> None:
     """One run is uninterrupted; the other one is loaded into a new learner after every episode."""
     unbroken, resumed = learner(kind), learner(kind)
-    total = unbroken.learn(K).regret
+    total = unbroken.learn(K)["regret"]
     found = 0.0
     for _ in range(K):
-        found += resumed.learn(1).regret
+        found += resumed.learn(1)["regret"]
         state = {key: array.copy() for key, array in resumed.state_dict().items()}
         resumed = learner(kind)
         resumed.load_state_dict(state)
@@ -151,7 +151,7 @@ def test_without_noise_the_optimum_is_found_with_few_plans() -> None:
     env, episodes = NetworkMDP().build(), 8500
     config, streams = MALDPConfig(bonus_scale=0.0, replan_growth=0.01), Streams(0, "test")
     privatizer = config.privatizer(env, StatisticsPrivacy("none", rewards="public"), episodes, streams)
-    regret = config.build(env, privatizer, episodes, streams).learn(episodes).regret
+    regret = config.build(env, privatizer, episodes, streams).learn(episodes)["regret"]
     uniform = episodes * (env.optimal_start_value() - float(env.uniform_value()[0, env.start]))
     assert 0.0 < regret < 0.1 * uniform
 

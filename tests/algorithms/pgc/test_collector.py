@@ -101,7 +101,7 @@ class Run:
 def in_one_process(box: PGCA3CConfig, n: int) -> tuple[Float64Array, float]:
     """Return parameters and mean score of the learner without runners."""
     learner = box.build(ENV, TRUST.build(GradientLayout(112), n, STREAMS), n, STREAMS)
-    mean = learner.learn(n).metrics["score"]
+    mean = learner.learn(n)["score"]
     return learner.policy, mean
 
 

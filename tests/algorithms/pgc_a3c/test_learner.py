@@ -107,7 +107,7 @@ def test_it_learns_to_balance_and_noise_alone_does_not() -> None:
     for seed in range(2):
         run = learner(ours, 6000, seed, **settings)
         run.learn(3000)
-        assert run.learn(3000).metrics["score"] > 150
+        assert run.learn(3000)["score"] > 150
     # One in 13 seeds of noise alone exceeds 60 by chance, the median of five in less than 1 % of cases.
-    noise = [learner(ours, 3000, seed, **settings, reports="noise").learn(3000).metrics["score"] for seed in range(5)]
+    noise = [learner(ours, 3000, seed, **settings, reports="noise").learn(3000)["score"] for seed in range(5)]
     assert np.median(noise) < 60

@@ -201,9 +201,9 @@ def test_records_say_what_the_algorithm_did(tmp_path: Path) -> None:
     assert list(records.columns) == columns(TabularMDPConfig.metrics)
     for row, before in zip(records.itertuples(), [0, *records["episode"]], strict=False):
         segment = learner.learn(row.episode - before)
-        cumulative += segment.regret
-        assert (row.regret, row.saturated) == (cumulative, segment.saturated)
-        assert row.regret_per_episode == segment.regret / (row.episode - before)
+        cumulative += segment["regret"]
+        assert (row.regret, row.saturated) == (cumulative, segment["saturated"])
+        assert row.regret_per_episode == segment["regret"] / (row.episode - before)
     assert records["seed"].unique().tolist() == [3]
 
 
@@ -325,7 +325,7 @@ def test_a_cell_of_a_game_keeps_what_is_reported_after_the_last_episode_of_a_blo
     assert list(records.columns) == columns(one.algorithm.metrics)
     learner = one.build(0)
     for row in records[records["seed"] == 0].itertuples():
-        found = learner.learn(int(row.episode) - learner.episodes_done).metrics  # type: ignore[arg-type]
+        found = learner.learn(int(row.episode) - learner.episodes_done)  # type: ignore[arg-type]
         assert (row.gap, row.smallest_gap, row.exploitability) == (
             found["gap"],
             found["smallest_gap"],

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import pandas as pd
 import pytest
 
-from dprl.algorithms import ALGORITHMS, Metric, PrivateUCBVIConfig, TabularLearner, TrainResult
+from dprl.algorithms import ALGORITHMS, Metric, PrivateUCBVIConfig, TabularLearner
 from dprl.algorithms.base import Releases
 from dprl.envs import Env, FiniteMDP
 from dprl.platform.configs.experiment import Experiment, read_experiment
@@ -32,10 +32,10 @@ class Scorer:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._learner, name)
 
-    def learn(self, n: int) -> TrainResult:
+    def learn(self, n: int) -> dict[str, float]:
         before = self._learner.episodes_done
         self._learner.learn(n)
-        return TrainResult(n, {"score": float(before)})
+        return {"score": float(before)}
 
 
 @dataclass(frozen=True)

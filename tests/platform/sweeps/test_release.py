@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from mlflow.tracking import MlflowClient
 
-from dprl.algorithms import ALGORITHMS, Metric, TrainResult
+from dprl.algorithms import ALGORITHMS, Metric
 from dprl.algorithms.base import REGRET, SATURATED
 from dprl.envs import ENVIRONMENTS, LoggedEpisodes
 from dprl.platform.configs.experiment import Experiment, read_experiment
@@ -85,10 +85,10 @@ class Measured:
     learner: Any
     uncovered: set[str]
 
-    def learn(self, n: int) -> TrainResult:
-        segment: TrainResult = self.learner.learn(n)
-        assert self.uncovered <= set(segment.metrics)
-        return replace(segment, metrics={**segment.metrics, **dict.fromkeys(self.uncovered, SENTINEL)})
+    def learn(self, n: int) -> dict[str, float]:
+        segment: dict[str, float] = self.learner.learn(n)
+        assert self.uncovered <= set(segment)
+        return segment | dict.fromkeys(self.uncovered, SENTINEL)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.learner, name)
