@@ -1,4 +1,4 @@
-"""Metrics of algorithms, and checks of their settings."""
+"""Metrics of algorithms, and types of their arrays."""
 
 from __future__ import annotations
 
@@ -89,17 +89,3 @@ SATURATED = Metric("saturated", "mean", covered=True)
 def headline(metrics: Sequence[Metric]) -> Metric | None:
     """Return the headline metric, None if there is none."""
     return next((metric for metric in metrics if metric.headline), None)
-
-
-def check_number(key: str, value: object, low: float, high: float = np.inf) -> None:
-    """Raise ValueError unless value is a finite number with low <= value < high."""
-    valid = isinstance(value, int | float) and not isinstance(value, bool) and np.isfinite(value)
-    if not valid or not low <= float(value) < high:  # type: ignore[arg-type]
-        span = f"at least {low:g}" if high == np.inf else f"at least {low:g} and below {high:g}"
-        raise ValueError(f"{key} must be a finite number, {span}, got {value!r}; choose a value in that range")
-
-
-def check_whole(key: str, value: object, low: int, high: int) -> None:
-    """Raise ValueError unless value is a whole number with low <= value <= high."""
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ValueError(f"{key} must be a whole number from {low} to {high}, got {value!r}; choose one in that range")

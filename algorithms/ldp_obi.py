@@ -38,11 +38,12 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from dprl.algorithms.base import Float64Array, Int64Array, check_number
+from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.tabular import Released, TabularMDPConfig, learning_loop
 from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily, sum_of_next_values
 from dprl.compiled import no_alloc_kernel
 from dprl.envs import FiniteMDP
+from dprl.envs.checks import require_number
 from dprl.privacy import CountPrivatizer
 
 
@@ -129,7 +130,7 @@ class LDPOBIConfig(TabularMDPConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number("alpha", self.alpha, 1.0)
+        require_number("alpha", self.alpha, 1.0)
 
     def bonus(self, env: FiniteMDP, privatizer: CountPrivatizer, episodes: int) -> _Bonus:  # noqa: ARG002
         """Return the coefficients of beta^r and beta^p.

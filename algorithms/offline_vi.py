@@ -29,7 +29,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Int64Array, Metric, check_number
+from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Int64Array, Metric
 from dprl.algorithms.tabular import Preset, Released, StationaryMDPConfig, learning_loop
 from dprl.algorithms.tabular.simulator import (
     N_FAMILIES,
@@ -41,6 +41,7 @@ from dprl.algorithms.tabular.simulator import (
 )
 from dprl.compiled import kernel, no_alloc_kernel, shows_numbers
 from dprl.envs import Env, FiniteMDP, LoggedEpisodes
+from dprl.envs.checks import require_number
 from dprl.privacy import CountFamilies, CountPrivacy, CountPrivatizer, Streams
 
 # With more next states, bounds for single cells replace bounds for all their subsets.
@@ -283,9 +284,7 @@ class OfflineVIConfig(_PessimisticVIConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number("exploration", self.exploration, 0.0)
-        if self.exploration > 1.0:
-            raise ValueError(f"exploration must be at most 1, got {self.exploration}; it is a share of actions")
+        require_number("exploration", self.exploration, 0.0, 1.0)
 
     def tables(self, env: FiniteMDP, episodes: int) -> _Tables:  # noqa: ARG002
         expert = np.eye(env.n_actions)[env.optimum()[1]]

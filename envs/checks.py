@@ -1,7 +1,11 @@
-"""Checks of fields and arrays of environments; errors are one line with the rule, the value and the remedy."""
+"""Checks of environments' fields and arrays, and of algorithms' settings.
+
+Errors are one line with the rule, the value and the remedy.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 
 import numpy as np
@@ -13,10 +17,14 @@ _SUM_TOLERANCE = 1e-9
 _MAX_ENTRIES = 10**8
 
 
-def require_integer(key: str, value: object, minimum: int) -> None:
-    """Raise a ValueError unless value is an integer of at least `minimum`."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < minimum:
+def require_integer(key: str, value: object, minimum: int, maximum: int | None = None) -> None:
+    """Raise a ValueError unless value is an integer of at least `minimum`, and at most `maximum` if there is one."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if maximum is None and not (whole and value >= minimum):  # type: ignore[operator]
         raise ValueError(f"{key} must be an integer of at least {minimum}, got {value!r}; set {key}: {minimum} or more")
+    if maximum is not None and not (whole and minimum <= value <= maximum):  # type: ignore[operator]
+        rule = f"a whole number from {minimum} to {maximum}"
+        raise ValueError(f"{key} must be {rule}, got {value!r}; choose one in that range")
 
 
 def require_flag(key: str, value: object) -> None:
@@ -45,11 +53,13 @@ def require_size(name: str, size: tuple[int, int, int], keys: str) -> None:
         )
 
 
-def require_number(key: str, value: object, low: float, high: float) -> None:
-    """Raise a ValueError unless low <= value <= high."""
+def require_number(key: str, value: object, low: float, high: float = math.inf, *, below: float = math.inf) -> None:
+    """Raise a ValueError unless value is finite, low <= value <= high, and value < below."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not low <= value <= high:  # type: ignore[operator]
-        raise ValueError(f"{key} must be a number in [{low:g}, {high:g}], got {value!r}; set e.g. {key}: 0.1")
+    if not (number and low <= value <= high and value < below):  # type: ignore[operator]
+        span = "" if below == math.inf else f" and below {below:g}"
+        rule = f"a number in [{low:g}, {high:g}]" if high < math.inf else f"a finite number, at least {low:g}{span}"
+        raise ValueError(f"{key} must be {rule}, got {value!r}; choose a value in that range")
 
 
 def require_choice(key: str, value: object, choices: Collection[str]) -> None:

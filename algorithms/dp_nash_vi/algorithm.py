@@ -36,7 +36,7 @@ from typing import ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Int64Array, Metric, check_number
+from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Int64Array, Metric
 from dprl.algorithms.numerics import plain_nearest
 from dprl.algorithms.tabular import Released, TabularConfig, learning_loop
 from dprl.algorithms.tabular.loop import draw_visits
@@ -48,6 +48,7 @@ from dprl.algorithms.tabular.simulator import (
 )
 from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.envs import Env, FiniteMDP
+from dprl.envs.checks import require_number
 from dprl.envs.dynamics import roll_out_stochastic
 from dprl.envs.games import MarkovGame
 from dprl.envs.games.dynamics import GapTables, duality_gap
@@ -596,7 +597,7 @@ class _OptimisticNashConfig(TabularConfig[E]):
     def __post_init__(self) -> None:
         super().__post_init__()
         for key, value in (("c1", self.c1), ("c2", self.c2)):
-            check_number(key, value, 0.0)
+            require_number(key, value, 0.0)
             if self.constants == "proved" and value != 1.0:
                 raise ValueError(f"{key} must be left out with constants proved, got {value!r}; write constants: given")
 

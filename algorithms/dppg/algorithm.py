@@ -27,13 +27,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from dprl.algorithms.base import Float64Array, Metric, Releases, check_number, check_whole
+from dprl.algorithms.base import Float64Array, Metric, Releases
 from dprl.algorithms.dppg.network import Network
 from dprl.algorithms.learner import Learner
 from dprl.algorithms.pgc.aggregator import AggregatorState, CollectionRules, aggregate, require_update
 from dprl.algorithms.pgc.user_code import error_barrier, silent
 from dprl.compiled import no_alloc_kernel
 from dprl.envs import ControlTask, Env, Episodes
+from dprl.envs.checks import require_integer, require_number
 from dprl.privacy import GradientLayout, GradientPrivacy, GradientPrivatizer, Streams
 from dprl.privacy.base import check_fields
 from dprl.privacy.queries.gradients import GradientChannel, GradientQuery, receive, submit
@@ -131,11 +132,11 @@ class DPPGConfig:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        check_whole("users_per_update", self.users_per_update, 1, _MOST_USERS)
+        require_integer("users_per_update", self.users_per_update, 1, _MOST_USERS)
         CollectionRules(0, self.users_per_update, self.learning_rate, self.halving).checked()
-        check_number("discount", self.discount, 1e-12, 1.0 + 1e-9)
+        require_number("discount", self.discount, 1e-12, 1.0)
         for key in ("entropy_weight", "value_weight"):
-            check_number(key, getattr(self, key), 0.0)
+            require_number(key, getattr(self, key), 0.0)
         if self._layers is None:
             raise ValueError(
                 f"hidden must be linear, or at most {_MOST_LAYERS} numbers from 1 to {_MOST_UNITS} separated by "

@@ -14,7 +14,7 @@ Paper: [TH23] Algorithm 1.
 # 11     V = max_{a^i} Q(., a^i, a^-i)                 -> planning.py::_fill_values
 # 14-16 receive s_1; for h = 1, ..., H; for i          -> play
 # 17     a^i = argmax_a min_{a^-i} Q(s, a, a^-i)       -> planning.py::_decide, drawn by _choose
-# 18     w~ = w + gamma (r^i - r-) grad r-             -> play, released, then correct
+# 18     w~ = w + gamma (r^i - r-) grad r-             -> play, released, then update
 # 20, 21 a = (a^1, ..., a^n); observe s_{h+1}          -> envs/network_mdp/dynamics.py::next_state
 # 22-24 for i: dLambda~ = phi_V phi_V^T, du~ = phi_V V -> _look, privacy/mechanisms/gram.py::finish_gram
 # 25, 26 dLambda = dLambda~ + W, du = du~ + xi         -> privacy/queries/linear_statistics.py::send_statistics
@@ -42,14 +42,13 @@ from dprl.algorithms.base import (
     Int64Array,
     Metric,
     Releases,
-    check_number,
-    check_whole,
 )
 from dprl.algorithms.learner import Learner
 from dprl.algorithms.ma_ldp.planning import Planning, make_plan, padded, planning
 from dprl.algorithms.numerics import inverted
-from dprl.compiled import kernel, no_alloc_kernel, shows_numbers
+from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.envs import Env, LinearMixtureMDP
+from dprl.envs.checks import require_integer, require_number
 from dprl.envs.network_mdp.dynamics import next_state, team_value
 from dprl.privacy import StatisticsLayout, StatisticsPrivacy, StatisticsPrivatizer, Streams
 from dprl.privacy.base import check_choice, check_fields
@@ -211,29 +210,6 @@ LARGEST_STEP = 2.0
 """For steps up to this and features of norm at most 1, the error at a state does not grow (but may change sign)."""
 
 
-def check_steps(step: float, decay: float) -> None:
-    """Raise ValueError unless the steps gamma_k = step k^(-decay) of episodes k = 1, 2, ... settle.
-
-    The step must be above 0 and at most 2. The decay must be above 1/2, so that the squares of the steps have a finite
-    sum, and at most 1, so that the steps have an infinite sum; each stage has its own weights, so these sums are over
-    episodes. The errors name the config's fields, `reward_step` and `reward_decay`.
-
-    Paper: [TH23] sec. 2.1.
-    """
-    check_number("reward_step", step, 1e-12, LARGEST_STEP + 1e-9)
-    check_number("reward_decay", decay, 0.0)
-    if decay <= 0.5:
-        raise ValueError(
-            f"reward_decay must be above 1/2, got {decay:g}: the squares of the steps would have an infinite "
-            "sum, and weights would never settle; set it to 0.75, for instance"
-        )
-    if decay > 1.0:
-        raise ValueError(
-            f"reward_decay must be at most 1, got {decay:g}: the steps would have a finite sum, and weights "
-            "could stop on the way; set it to 0.75, for instance"
-        )
-
-
 # D23: sec. 2.1 has the graph of time t = kh, the same for stage 3 of user 2 and stage 2 of user 3; here it is constant.
 def consensus_matrix(graph: str, n_agents: int) -> Float64Array:
     """Return the Metropolis-Hastings weights float64[n, n]: 1 / (1 + the larger degree) on edges, the rest for oneself.
@@ -245,7 +221,7 @@ def consensus_matrix(graph: str, n_agents: int) -> Float64Array:
     Raises ValueError for an unsupported number of agents.
     Paper: [TH23] Assumption 2.
     """
-    check_whole("n_agents", n_agents, 1, _MOST_AGENTS)
+    require_integer("n_agents", n_agents, 1, _MOST_AGENTS)
     adjacent = np.zeros((n_agents, n_agents), dtype=np.bool_)
     for i, j in GRAPHS[graph](n_agents):
         adjacent[i, j] = adjacent[j, i] = True
@@ -272,33 +248,14 @@ def consensus(weights: Float64Array, matrix: Float64Array, workspace: Float64Arr
             weights[i, m] = workspace[i, m]
 
 
-@kernel
-def reward_step(rule_step: float, rule_decay: float, k: int) -> float:
-    """Return gamma_k of episode k = 1, 2, ..."""
-    gamma: float = rule_step * float(k) ** -rule_decay
-    return gamma
-
-
-@no_alloc_kernel
-def correct(weights: Float64Array, corrections: Float64Array, gamma: float) -> None:
-    """Add gamma times corrections [n, p] to weights [n, p], one row for each agent.
-
-    An agent's correction is (r^i - <psi(s), w^i>) psi(s), or its released version.
-    Paper: [TH23] Algorithm 1, line 18.
-    """
-    for i in range(weights.shape[0]):
-        for m in range(weights.shape[1]):
-            weights[i, m] += gamma * corrections[i, m]
-
-
 @shows_numbers
 class _RewardEstimates(NamedTuple):
     """Agents' reward weights and the rules of their updates.
 
     learned: 1, or 0 where rewards are public. weights float64[H, n, p]; values float64[M, H, W]: <psi(s), w>, cut to
-    [0, 1] if `cut` is 1. corrections float64[n, H, p]: as released, summed over users since the last step. psi
-    float64[S, p]. step, decay: of gamma_k.
-    matrix float64[n, n]: of consensus. workspace float64[n, p], own float64[n, p], received float64[n, H, p]: scratch.
+    [0, 1] if `cut` is 1. corrections float64[n, H, p]: as released, (r_i - <psi(s), w_i>) psi(s) and noise, summed over
+    users since the last step. psi float64[S, p]. step, decay: of gamma_k.
+    matrix float64[n, n]: of consensus. workspace float64[n, p], received float64[n, H, p]: scratch.
     """
 
     learned: int
@@ -311,7 +268,6 @@ class _RewardEstimates(NamedTuple):
     decay: float
     matrix: Float64Array
     workspace: Float64Array
-    own: Float64Array
     received: Float64Array
 
 
@@ -319,17 +275,17 @@ class _RewardEstimates(NamedTuple):
 def update(estimates: _RewardEstimates, number: int, users: int) -> None:
     """Make step `number` = 1, 2, ... along the mean of the collected corrections of `users` users, and clear them.
 
-    Agents average with neighbours, and the estimates follow. With one user per step, `number` is the user's k.
+    The step is gamma_k = step k^(-decay), k = `number`: the user's k with one user per step. Then agents average with
+    neighbours, and the estimates follow.
 
     Paper: [TH23] Algorithm 1, lines 18 and 43.
     """
     n_stages, n, p = estimates.weights.shape
-    gamma = reward_step(estimates.step, estimates.decay, number)
+    gamma = estimates.step * float(number) ** -estimates.decay
     for h in range(n_stages):
         for i in range(n):
             for j in range(p):
-                estimates.own[i, j] = estimates.corrections[i, h, j] / users
-        correct(estimates.weights[h], estimates.own, gamma)
+                estimates.weights[h, i, j] += gamma * (estimates.corrections[i, h, j] / users)
         consensus(estimates.weights[h], estimates.matrix, estimates.workspace)
     estimates.corrections[...] = 0.0
     for m in range(estimates.values.shape[0]):
@@ -529,7 +485,8 @@ class MALDPConfig:
             the best 'joint' action, as in the Bellman equation of sec. 2.1.
         share: whether the n agents use one estimate, and send one message instead of n. They then have one value
             function, so this requires value: joint and privacy.rewards: public.
-        reward_step, reward_decay: steps gamma_k = step * k^(-decay) for learning rewards, decay in (1/2, 1].
+        reward_step, reward_decay: steps gamma_k = step * k^(-decay) for learning rewards, step in (0, 2], decay in
+            (1/2, 1]: the squares of an episode's steps have a finite sum, the steps an infinite one ([TH23] sec. 2.1).
         replan_growth: plan again when the number of episodes has grown by this share, a schedule that is fixed in
             advance; 0 plans before every episode, as printed. Above 0 rewards are learned in one step per plan, along
             the mean of the corrections since the last one.
@@ -557,16 +514,22 @@ class MALDPConfig:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        check_number("bonus_scale", self.bonus_scale, 0.0)
-        check_number("shift_scale", self.shift_scale, 0.0)
-        check_number("alpha", self.alpha, 1e-20, 1.0)
-        check_number("replan_growth", self.replan_growth, 0.0, 1e6)
+        require_number("bonus_scale", self.bonus_scale, 0.0)
+        require_number("shift_scale", self.shift_scale, 0.0)
+        require_number("alpha", self.alpha, 1e-20, below=1.0)
+        require_number("replan_growth", self.replan_growth, 0.0, below=1e6)
         if self.share and self.value != "joint":
             raise ValueError(
                 f"value must be joint with share: true, got {self.value!r}; agents who take the worst of each other "
                 "have value functions of their own: write value: joint and privacy.rewards: public"
             )
-        check_steps(self.reward_step, self.reward_decay)
+        require_number("reward_step", self.reward_step, 1e-12, LARGEST_STEP)
+        require_number("reward_decay", self.reward_decay, 0.0)
+        if not 0.5 < self.reward_decay <= 1.0:
+            raise ValueError(
+                f"reward_decay must be above 1/2 and at most 1, got {self.reward_decay:g}: otherwise weights never "
+                "settle, or stop on the way; set it to 0.75, for instance"
+            )
         check_choice("graph", self.graph, GRAPHS)
 
     def layout(self, env: LinearMixtureMDP) -> StatisticsLayout:
@@ -684,7 +647,6 @@ class _MALDPLearner(Learner):
                 decay=config.reward_decay,
                 matrix=consensus_matrix(config.graph, n),
                 workspace=np.zeros((n, p)),
-                own=np.zeros((n, p)),
                 received=np.zeros((n, horizon, p)),
             ),
             growing=not self.privatizer.server_noise,

@@ -24,8 +24,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dprl.algorithms.base import Float64Array, Int64Array, check_number, check_whole
+from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.compiled import kernel, no_alloc_kernel
+from dprl.envs.checks import require_integer, require_number
 from dprl.privacy import GradientClient, PrivateMessages, SubmissionRange
 from dprl.privacy.privatizer import check_arrays
 
@@ -53,10 +54,10 @@ class CollectionRules(NamedTuple):
 
     def checked(self) -> CollectionRules:
         """Return these rules; raise ValueError if a number is out of range."""
-        check_whole("staleness", self.staleness, 0, LARGEST_STALENESS)
-        check_whole("buffer_size", self.buffer_size, 1, LARGEST_BUFFER)
-        check_number("learning_rate", self.learning_rate, 0.0)
-        check_number("halving", self.halving, 0.0)
+        require_integer("staleness", self.staleness, 0, LARGEST_STALENESS)
+        require_integer("buffer_size", self.buffer_size, 1, LARGEST_BUFFER)
+        require_number("learning_rate", self.learning_rate, 0.0)
+        require_number("halving", self.halving, 0.0)
         return self
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from dprl.algorithms.base import check_whole
 from dprl.algorithms.pgc.aggregator import LARGEST_STALENESS, Aggregator, last_startable
+from dprl.envs.checks import require_integer
 from dprl.privacy import SubmissionRange
 
 AGENTS_PER_CALL, AGENTS_OF_ALL_CALLS = 9, 24
@@ -105,7 +105,7 @@ def call_plan(
     Raises ValueError if a given staleness is out of range or leaves no room for a full call of every runner.
     """
     if staleness is not None:
-        check_whole("staleness", staleness, 0, LARGEST_STALENESS)
+        require_integer("staleness", staleness, 0, LARGEST_STALENESS)
     at_once = max(1, runners)
     if agents_per_call is None:
         agents_per_call = max(AGENTS_PER_CALL, AGENTS_OF_ALL_CALLS // runners) if runners else AGENTS_PER_CALL

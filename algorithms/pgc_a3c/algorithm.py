@@ -35,7 +35,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from dprl.algorithms.base import Float64Array, Int64Array, Metric, Releases, check_number
+from dprl.algorithms.base import Float64Array, Int64Array, Metric, Releases
 from dprl.algorithms.learner import Learner
 from dprl.algorithms.pgc.aggregator import (
     AggregatorState,
@@ -51,6 +51,7 @@ from dprl.algorithms.pgc_a3c.gradient import LossTables, loss_tables
 from dprl.algorithms.pgc_a3c.network import DIMENSION, initial_parameters
 from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.envs import CartPoleGravity, Env
+from dprl.envs.checks import require_number
 from dprl.privacy import GradientLayout, GradientPrivacy, GradientPrivatizer, Streams
 from dprl.privacy.base import check_fields
 from dprl.privacy.queries.gradients import GradientChannel, receive, submit
@@ -186,13 +187,13 @@ class PGCA3CConfig:
     def __post_init__(self) -> None:
         check_fields(self)
         self.rules.checked()
-        check_number("discount", self.discount, 1e-12, 1.0 + 1e-9)
+        require_number("discount", self.discount, 1e-12, 1.0)
         for key in ("value_weight", "entropy_weight", "target"):
-            check_number(key, getattr(self, key), 0.0)
-        check_number("initial_scale", self.initial_scale, 1e-12)
-        check_number("exploration", self.exploration, 0.0, 1.0 + 1e-9)
-        check_number("exploration_floor", self.exploration_floor, 0.0, 1.0 + 1e-9)
-        check_number("fading", self.fading, 1e-3)
+            require_number(key, getattr(self, key), 0.0)
+        require_number("initial_scale", self.initial_scale, 1e-12)
+        require_number("exploration", self.exploration, 0.0, 1.0)
+        require_number("exploration_floor", self.exploration_floor, 0.0, 1.0)
+        require_number("fading", self.fading, 1e-3)
 
     @property
     def rules(self) -> CollectionRules:

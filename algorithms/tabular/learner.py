@@ -9,12 +9,13 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar, cast
 
 import numpy as np
 
-from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Int64Array, Metric, Releases, check_number
+from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Int64Array, Metric, Releases
 from dprl.algorithms.learner import Learner
 from dprl.algorithms.tabular.greedy import greedy_tables
 from dprl.algorithms.tabular.loop import PlanSchedule, Run, run_in_blocks
 from dprl.algorithms.tabular.simulator import ALL_STATES, count_families, narrowed, simulator
 from dprl.envs import Env, FiniteMDP
+from dprl.envs.checks import require_number
 from dprl.privacy import CountFamilies, CountPrivacy, CountPrivatizer, PooledFamilies, Streams
 from dprl.privacy.base import check_fields
 from dprl.privacy.queries.counts import Released
@@ -76,10 +77,10 @@ class TabularConfig(ABC, Generic[E]):
         for key, scale in zip(("bonus_scale", "precision_scale"), scales, strict=True):
             if getattr(self, key) is OF_PRESET:
                 object.__setattr__(self, key, scale)
-            check_number(key, getattr(self, key), 0.0)
+            require_number(key, getattr(self, key), 0.0)
         check_fields(self)
-        check_number("beta", self.beta, 1e-20, 1.0)
-        check_number("replan_growth", self.replan_growth, 0.0, 1e6)
+        require_number("beta", self.beta, 1e-20, below=1.0)
+        require_number("replan_growth", self.replan_growth, 0.0, below=1e6)
 
     @abstractmethod
     def families(self, env: E) -> CountFamilies:

@@ -233,7 +233,7 @@ def test_blocks_have_the_law_of_users(noise: str, learner: Learner, river: Finit
 def test_settings_that_mean_nothing_here_are_refused(learner: Learner, river: FiniteMDP) -> None:
     refused: list[tuple[dict[str, Any], str]] = [
         ({"replan_growth": 0.1}, r"replan_growth must be 0 with offline_vi, got 0\.1; it plans once"),
-        ({"exploration": 1.5}, r"exploration must be at most 1, got 1\.5; "),
+        ({"exploration": 1.5}, r"exploration must be a number in \[0, 1\], got 1\.5; "),
     ]
     for settings, rule in refused:
         with pytest.raises(ValueError, match=rule):

@@ -21,7 +21,7 @@ from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from ray.tune.registry import ENV_CREATOR, _global_registry
 from torch.func import functional_call
 
-from dprl.algorithms.base import Float64Array, check_whole
+from dprl.algorithms.base import Float64Array
 from dprl.algorithms.dppg.algorithm import DPPGConfig as Learning
 from dprl.algorithms.dppg.updates import updates
 from dprl.algorithms.pgc.aggregator import Batch, CollectionRules, LocalUpdate
@@ -30,6 +30,7 @@ from dprl.algorithms.pgc.on_rllib.config import GradientCollectionConfig
 from dprl.algorithms.pgc.on_rllib.env_runner import check_playable
 from dprl.algorithms.pgc.on_rllib.learner import read_parameters, write_parameters
 from dprl.envs import ControlTask, Episodes
+from dprl.envs.checks import require_integer
 from dprl.privacy import GradientPrivatizer
 from dprl.privacy.randomness.bits import splitmix64
 
@@ -178,7 +179,7 @@ class DPPGConfig(GradientCollectionConfig):
     def _validate_learning(self) -> None:
         self.learning_config()
         if self.horizon is not None:
-            check_whole("horizon", self.horizon, 1, _MOST_STEPS)
+            require_integer("horizon", self.horizon, 1, _MOST_STEPS)
         if self.call_size > self.users_per_update:
             raise ValueError(
                 f"agents_per_call must be at most users_per_update, {self.users_per_update}, got "

@@ -16,12 +16,13 @@ import torch
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
-from dprl.algorithms.base import Float64Array, check_number, check_whole
+from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc.aggregator import CollectionRules, LocalUpdate
 from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner
 from dprl.algorithms.pgc.on_rllib.learner import PGCLearner, read_parameters
 from dprl.algorithms.pgc.on_rllib.settings import check_settings, refused
 from dprl.algorithms.pgc.scores import ScoreTracker
+from dprl.envs.checks import require_integer, require_number
 from dprl.privacy import GradientPrivacy, GradientPrivatizer, NoiseConfig, Streams
 from dprl.privacy.base import check_choice
 from dprl.privacy.threat_models import CARRIED, DURATIONS, ROUNDS, RUNNERS, TIMING_DETAILS
@@ -169,8 +170,8 @@ class GradientCollectionConfig(AlgorithmConfig):
         # First, because RLlib's own error has several lines. RLlib changes some settings of its copy for evaluation.
         if not self.in_evaluation:
             check_settings(self, type(self)(), frozenset(self.learning_names()))
-        check_whole("evaluation_duration", self.evaluation_duration, 1, MOST_SUBMISSIONS)
-        check_whole("max_requests_in_flight_per_env_runner", self.max_requests_in_flight_per_env_runner, 1, 10_000)
+        require_integer("evaluation_duration", self.evaluation_duration, 1, MOST_SUBMISSIONS)
+        require_integer("max_requests_in_flight_per_env_runner", self.max_requests_in_flight_per_env_runner, 1, 10_000)
         if self.env is None:
             raise ValueError("env must be one environment with one agent, got None; call environment(...)")
         if self.is_multi_agent:
@@ -180,18 +181,18 @@ class GradientCollectionConfig(AlgorithmConfig):
             raise ValueError(f"seed must be an integer of at least 0, got {self.seed!r}; call debugging(seed=0)")
         super().validate()
         for key in ("n_submissions", "submissions_per_iteration"):
-            check_whole(key, getattr(self, key), 1, MOST_SUBMISSIONS)
+            require_integer(key, getattr(self, key), 1, MOST_SUBMISSIONS)
         if self.reserve is not None:
-            check_whole("reserve", self.reserve, 0, MOST_SUBMISSIONS)
-        check_number("round_seconds", self.round_seconds, 0.0)
-        check_number("sample_timeout_s", self.sample_timeout_s, 0.0)
+            require_integer("reserve", self.reserve, 0, MOST_SUBMISSIONS)
+        require_number("round_seconds", self.round_seconds, 0.0)
+        require_number("sample_timeout_s", self.sample_timeout_s, 0.0)
         if self.sample_timeout_s <= self.round_seconds:
             raise ValueError(
                 f"sample_timeout_s must exceed round_seconds, {self.round_seconds:g}, got {self.sample_timeout_s:g}; "
                 "call env_runners(sample_timeout_s=...)"
             )
         if self.agents_per_call is not None:
-            check_whole("agents_per_call", self.agents_per_call, 1, MOST_SUBMISSIONS)
+            require_integer("agents_per_call", self.agents_per_call, 1, MOST_SUBMISSIONS)
         self.trust_model()
         self._validate_learning()
         self.noise()

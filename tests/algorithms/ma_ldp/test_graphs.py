@@ -6,10 +6,9 @@ import hashlib
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from dprl.algorithms.ma_ldp.algorithm import GRAPHS, consensus, consensus_matrix, correct, reward_step
-from dprl.compiled import kernel
+from dprl.algorithms.ma_ldp.algorithm import GRAPHS, consensus, consensus_matrix, update
+from tests.algorithms.ma_ldp.test_rewards import estimates_of
 from tests.without_compiler import printed_both_ways
 
 
@@ -66,21 +65,14 @@ def test_a_graph_of_nobody_is_refused() -> None:
         consensus_matrix("ring", 0)
 
 
-@kernel
-def reward_steps(gammas: NDArray[np.float64]) -> None:
-    for k in range(gammas.shape[0]):
-        gammas[k] = reward_step(1.5, 0.7, k + 1)
-
-
 def digest_of_all_kernels() -> str:
     """A digest of the agents' weights after 200 turns of mixing and corrections."""
     digest, rng = hashlib.sha256(), np.random.default_rng(0)
-    weights, room, gammas = rng.random((5, 3)), np.empty((5, 3)), np.empty(200)
-    reward_steps(gammas)
+    estimates = estimates_of(rng.random((5, 3)), consensus_matrix("ring", 5), 1.5, 0.7, np.eye(3))
     for turn in range(200):
-        correct(weights, rng.normal(size=(5, 3)), gammas[turn])
-        consensus(weights, consensus_matrix("ring", 5), room)
-        digest.update(weights.tobytes())
+        estimates.corrections[:, 0] = rng.normal(size=(5, 3))
+        update(estimates, turn + 1, 1)
+        digest.update(estimates.weights.tobytes())
     return digest.hexdigest()
 
 

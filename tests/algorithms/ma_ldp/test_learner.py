@@ -182,8 +182,8 @@ def test_a_shared_message_needs_less_noise() -> None:
         ({"alpha": 1.0}, r"^alpha must be a finite number"),
         ({"value": "max"}, r"^value must be one of maxmin, joint, got 'max'"),
         ({"share": 1}, r"^share must be true or false, got 1"),
-        ({"reward_decay": 0.5}, r"^reward_decay must be above 1/2, got 0\.5"),
-        ({"reward_decay": 1.5}, r"^reward_decay must be at most 1, got 1\.5"),
+        ({"reward_decay": 0.5}, r"^reward_decay must be above 1/2 and at most 1, got 0\.5"),
+        ({"reward_decay": 1.5}, r"^reward_decay must be above 1/2 and at most 1, got 1\.5"),
         ({"graph": "tree"}, r"^graph must be one of complete, ring"),
     ],
 )
