@@ -17,7 +17,6 @@ from dprl.envs.network_mdp.dynamics import (
     greedy_value,
     policy_value,
     probabilities,
-    value_features,
 )
 
 Floats = NDArray[np.float64]
@@ -128,15 +127,6 @@ class LinearMixtureMDP:
     def identity(self) -> tuple[NDArray[np.generic], ...]:
         """Return arrays that differ between any two MDPs."""
         return (*self.lists, self.theta, self.rewards, self.reward_features, np.array([self.start, self.horizon]))
-
-    def value_features(self, values: ArrayLike) -> tuple[Floats, Floats]:
-        """Return c and k [S, n] of values V [S]: agent i's part of phi_V(s, a) is (c[s, i] a_i, k[s, i])."""
-        after = table("values", values, 1)
-        if after.shape != (self.n_states,):
-            raise ValueError(f"values must have shape {(self.n_states,)}, got {after.shape}; pass one for each state")
-        slopes, levels = np.empty((2, self.n_states, self.n_agents))
-        value_features(self.lists, after, slopes, levels)
-        return slopes, levels
 
     def reachable(self) -> NDArray[np.bool_]:
         """Return the states [H, S] that an episode can be in at each step, under any actions."""

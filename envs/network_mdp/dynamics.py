@@ -73,7 +73,10 @@ def probabilities(lists: SuccessorLists, drifts: Floats, joint: Integers, dense:
 
 @no_alloc_kernel
 def weigh(lists: SuccessorLists, after: Floats, state: int, slopes: Floats, levels: Floats) -> None:
-    """Fill slopes [n] and levels [n] of one state, as `value_features` says."""
+    """Fill slopes [n] and levels [n] of a state with c and k: agent i's part of phi_V(s, a) is (c[i] a_i, k[i]).
+
+    after [S]: the values V. phi_V(s, a) is the sum of phi(s' | s, a) V(s') over s'.
+    """
     n = slopes.shape[0]
     # Two agents at a time, so that four independent sums can run in parallel.
     for i in range(0, n, 2):
@@ -87,16 +90,6 @@ def weigh(lists: SuccessorLists, after: Floats, state: int, slopes: Floats, leve
             other_level += lists.constant[entry, j] * value
         slopes[i], slopes[j] = slope, other_slope
         levels[i], levels[j] = level, other_level
-
-
-@kernel
-def value_features(lists: SuccessorLists, after: Floats, slopes: Floats, levels: Floats) -> None:
-    """Fill slopes [S, n] and levels [S, n] with c and k: agent i's part of phi_V(s, a) is (c[s, i] a_i, k[s, i]).
-
-    after [S]: the values V. phi_V(s, a) is the sum of phi(s' | s, a) V(s') over s'.
-    """
-    for state in range(slopes.shape[0]):
-        weigh(lists, after, state, slopes[state], levels[state])
 
 
 @kernel

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dprl.envs.network_mdp import LinearMixtureMDP, NetworkMDP
 from dprl.envs.network_mdp.base import action_vectors
-from dprl.envs.network_mdp.dynamics import SuccessorLists
+from dprl.envs.network_mdp.dynamics import SuccessorLists, weigh
 from tests.envs.network_mdp.cases import SPECS, printed, random_mixture, theta_star
 
 Floats = NDArray[np.float64]
@@ -113,11 +113,19 @@ def test_ties_go_to_the_lowest_action() -> None:
     assert (optimal[0, 0] == 1).all()
 
 
+def value_features(mdp: LinearMixtureMDP, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return c and k [S, n] of values V [S]: agent i's part of phi_V(s, a) is (c[s, i] a_i, k[s, i])."""
+    slopes, levels = np.empty((2, mdp.n_states, mdp.n_agents))
+    for state in range(mdp.n_states):
+        weigh(mdp.lists, values, state, slopes[state], levels[state])
+    return slopes, levels
+
+
 @every_mdp
 def test_features_of_values_are_sums_over_next_states(mdp: LinearMixtureMDP) -> None:
     """For all actions, their inner product with theta* is the mean of V at the next state."""
     values = np.random.default_rng(3).random(mdp.n_states)
-    slopes, levels = mdp.value_features(values)
+    slopes, levels = value_features(mdp, values)
     joint = mdp.joint_actions()
     found = levels.sum(axis=1)[:, None] + (slopes[:, None] * mdp.drifts[np.arange(mdp.n_agents), joint]).sum(axis=-1)
     np.testing.assert_allclose(found, mdp.transitions() @ values, atol=1e-11)
@@ -128,7 +136,7 @@ def test_features_of_values_are_the_papers() -> None:
     mdp = spec.build()
     values = np.random.default_rng(4).random(9)
     expected = np.einsum("satf,t->saf", printed(spec, mdp.theta).features, values).reshape(9, 16, 2, 3)
-    slopes, levels = mdp.value_features(values)
+    slopes, levels = value_features(mdp, values)
     vectors = action_vectors(3)[mdp.joint_actions()]
     np.testing.assert_allclose(expected[..., :2], slopes[:, None, :, None] * vectors, atol=1e-12)
     np.testing.assert_allclose(expected[..., 2], np.broadcast_to(levels[:, None], (9, 16, 2)), atol=1e-12)
@@ -286,9 +294,3 @@ def test_what_is_no_policy_is_refused(policy: Any, message: str) -> None:
     for ask in (mdp.value, mdp.agent_values, mdp.start_value):
         with pytest.raises(ValueError, match=message):
             ask(policy)
-
-
-@pytest.mark.parametrize("values", [np.zeros(8), np.zeros((9, 1)), [np.inf] * 9])
-def test_values_of_other_shapes_have_no_features(values: Any) -> None:
-    with pytest.raises(ValueError, match=r"^values must "):
-        NetworkMDP().build().value_features(values)

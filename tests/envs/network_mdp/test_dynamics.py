@@ -98,7 +98,7 @@ for mdp in (NetworkMDP().build(), NetworkMDP(n_agents=3, dimension=3, gap=0.05, 
     pure = rng.integers(mdp.n_actions, size=(mdp.horizon, mdp.n_states, mdp.n_agents))
     mixed = rng.dirichlet(np.ones(mdp.n_actions), size=pure.shape)
     found = (*mdp.optimum(), *mdp.worst(), mdp.value(pure), mdp.value(mixed), mdp.transitions(), *mdp.lists)
-    for array in (*found, *mdp.value_features(rng.random(mdp.n_states))):
+    for array in found:
         digest.update(array.tobytes())
     states, actions = np.full(mdp.horizon + 1, mdp.start), np.empty((mdp.horizon, mdp.n_agents), np.int64)
     for _ in range(50):
