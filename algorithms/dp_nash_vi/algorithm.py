@@ -303,33 +303,18 @@ def postprocess(step: Float64Array, slack: float, found: _Estimates) -> int:
 
     Paper: [QW24] eq. (8).
     """
-    counts, totals, top, level = found.counts, found.sums, found.top, found.level
-    infeasible, moving = _start(step, slack, found)
-    while moving > 0:
-        moving = _lower_levels(step, found)
-    for t in range(counts.shape[0]):
-        noisy, row = step[t], counts[t]
-        for j in range(totals.shape[0]):
-            x = noisy[j] - top[j] + level[j]
-            row[j] = x if x > 0.0 else 0.0
-    return infeasible
-
-
-@no_alloc_kernel
-def _start(step: Float64Array, slack: float, found: _Estimates) -> tuple[int, int]:
-    """Set the totals, and levels above the solutions; return (cells without a solution, cells to be shifted)."""
-    totals, top, level, mass = found.sums, found.top, found.level, found.mass
-    n_states = step.shape[0] - 1
-    visits = step[n_states]
+    counts, totals, top, level, mass, size = found.counts, found.sums, found.top, found.level, found.mass, found.size
+    visits, cells = step[counts.shape[0]], totals.shape[0]
+    # The totals, and levels above the solutions.
     mass[:] = 0.0
     top[:] = -np.inf
-    for t in range(n_states):
+    for t in range(counts.shape[0]):
         noisy = step[t]
-        for j in range(totals.shape[0]):
+        for j in range(cells):
             mass[j] += noisy[j] if noisy[j] > 0.0 else 0.0
             top[j] = max(top[j], noisy[j])
     infeasible, moving = 0, 0
-    for j in range(totals.shape[0]):
+    for j in range(cells):
         most = visits[j] + slack
         total = min(max(mass[j], visits[j] - slack), max(most, 0.0))
         shifted = total != mass[j]
@@ -339,28 +324,28 @@ def _start(step: Float64Array, slack: float, found: _Estimates) -> tuple[int, in
         totals[j] = total
         level[j] = high if shifted else 0.0
         top[j] = top[j] if shifted else 0.0
-    return infeasible, moving
-
-
-@no_alloc_kernel
-def _lower_levels(step: Float64Array, found: _Estimates) -> int:
-    """Take one step of Newton's method in every cell; return the number of levels that fell."""
-    totals, top, level, mass, size = found.sums, found.top, found.level, found.mass, found.size
-    mass[:] = 0.0
-    size[:] = 0.0
-    for t in range(step.shape[0] - 1):
-        noisy = step[t]
-        for j in range(totals.shape[0]):
-            below = noisy[j] - top[j]
-            positive = below > -level[j]
-            mass[j] += below if positive else 0.0
-            size[j] += 1.0 if positive else 0.0
-    moving = 0
-    for j in range(totals.shape[0]):
-        lower = (totals[j] - mass[j]) / max(size[j], 1.0)
-        moving += lower < level[j]
-        level[j] = min(level[j], lower)
-    return moving
+    # One step of Newton's method in every cell, until no level falls.
+    while moving > 0:
+        mass[:] = 0.0
+        size[:] = 0.0
+        for t in range(counts.shape[0]):
+            noisy = step[t]
+            for j in range(cells):
+                below = noisy[j] - top[j]
+                positive = below > -level[j]
+                mass[j] += below if positive else 0.0
+                size[j] += 1.0 if positive else 0.0
+        moving = 0
+        for j in range(cells):
+            lower = (totals[j] - mass[j]) / max(size[j], 1.0)
+            moving += lower < level[j]
+            level[j] = min(level[j], lower)
+    for t in range(counts.shape[0]):
+        noisy, row = step[t], counts[t]
+        for j in range(cells):
+            x = noisy[j] - top[j] + level[j]
+            row[j] = x if x > 0.0 else 0.0
+    return infeasible
 
 
 @no_alloc_kernel
@@ -374,7 +359,10 @@ def private_expectations(found: _Estimates, precision: float, upper: Float64Arra
     """
     n_states = upper.shape[0]
     smoothing = precision / (2 * n_states)
-    middle = _middle(upper, lower)
+    least, most = np.inf, -np.inf
+    for t in range(n_states):
+        least, most = min(least, upper[t] + lower[t]), max(most, upper[t] + lower[t])
+    middle = 0.25 * (least + most)
     found.upper[:] = 0.0
     found.lower[:] = 0.0
     found.variance[:] = 0.0
@@ -396,16 +384,6 @@ def private_expectations(found: _Estimates, precision: float, upper: Float64Arra
         found.upper[j] = up
         found.lower[j] = lo
         found.variance[j] = max(0.0, found.variance[j] * over_n - mean * mean)
-
-
-@no_alloc_kernel
-def _middle(upper: Float64Array, lower: Float64Array) -> float:
-    """Return the middle of the range of (upper + lower)/2."""
-    least, most = np.inf, -np.inf
-    for t in range(upper.shape[0]):
-        least = min(least, upper[t] + lower[t])
-        most = max(most, upper[t] + lower[t])
-    return 0.25 * (least + most)
 
 
 E = TypeVar("E", bound=Env)
