@@ -76,10 +76,7 @@ def agent_batch(
 
     sampled: whether agents that do not explore draw from the policy; else they take the most probable action, as in the
     paper. padded: whether every agent computes as long as for the longest episode; the results are the same.
-    Raises ValueError if n_lanes is not at least 1.
     """
-    if n_lanes < 1:
-        raise ValueError(f"n_lanes must be at least 1, got {n_lanes}; choose {WIDTH}")
     groups = -(-n_lanes // WIDTH)
     table = np.zeros((groups, _ROWS, WIDTH))
     table[:, GRAVITY] = task.gravities[0]

@@ -36,18 +36,13 @@ It fixes the order of summation, so results have the same bits with narrower vec
 def initial_parameters(kind: Literal["glorot", "normal"], scale: float, key: npt.NDArray[np.uint64]) -> Float64Array:
     """Return theta float64[112], drawn with `key` uint64[5]: `scale` times a standard normal or a Glorot draw.
 
-    'glorot' is uniform within +-sqrt(6 / (inputs + outputs)) of each layer. Raises ValueError for another kind, or if
-    scale is not a finite number above 0.
+    'glorot' is uniform within +-sqrt(6 / (inputs + outputs)) of each layer.
     """
-    if not (math.isfinite(scale) and scale > 0.0):
-        raise ValueError(f"scale must be a finite number above 0, got {scale}; choose 1 for glorot, 0.1 for normal")
     bits = np.empty(DIMENSION, dtype=np.uint64)
     fill_bits(bits, key, np.uint64(0))
     uniforms = np.array([open_unit(word) for word in bits])
     if kind == "normal":
         return np.asarray(scale * scipy.special.ndtri(uniforms), dtype=np.float64)
-    if kind != "glorot":
-        raise ValueError(f"kind must be 'glorot' or 'normal', got {kind!r}; choose one of them")
     limits = np.empty(DIMENSION)
     for part, outputs, inputs in ((slice(0, POLICY), UNITS, INPUTS), (slice(POLICY, VALUE), ACTIONS, UNITS)):
         limits[part] = math.sqrt(6.0 / (inputs + outputs))

@@ -286,11 +286,6 @@ def test_an_update_that_comes_too_late_or_too_early_is_refused() -> None:
         local_update(lanes, 0, tables, gradient)
 
 
-def test_a_crowd_of_nobody_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^n_lanes must be at least 1, got 0"):
-        agent_batch(0, TASK, STREAMS)
-
-
 def test_a_crowd_prints_nothing_of_its_users() -> None:
     lanes = agent_batch(5, TASK, STREAMS)
     deliver(lanes, 0, theta(1), 1, 1, 0.0)

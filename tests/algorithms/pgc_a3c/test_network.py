@@ -75,14 +75,3 @@ def test_parameters_are_a_function_of_the_key_and_scale() -> None:
     np.testing.assert_array_equal(first, again)
     np.testing.assert_allclose(initial_parameters("glorot", 2.0, KEY), 2.0 * initial_parameters("glorot", 1.0, KEY))
     assert (first != initial_parameters("normal", 0.1, Streams(4, "test").key("env", "theta"))).all()
-
-
-@pytest.mark.parametrize("scale", [0.0, -1.0, math.inf, math.nan])
-def test_a_scale_that_is_none_is_refused(scale: float) -> None:
-    with pytest.raises(ValueError, match=r"^scale must be a finite number above 0"):
-        initial_parameters("glorot", scale, KEY)
-
-
-def test_another_kind_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^kind must be 'glorot' or 'normal', got 'he'"):
-        initial_parameters("he", 1.0, KEY)  # type: ignore[arg-type]
