@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dprl.envs.base import Env, FiniteMDP, stationary
 from dprl.envs.checks import require_choice, require_integers, require_number, require_size
@@ -86,19 +84,14 @@ class GridWorld:
         transitions = np.zeros((n_states, len(_MOVES), n_states))
         for s, (row, column) in enumerate(cells):
             neighbours = [states.get((row + down, column + right)) for down, right in _MOVES]
-            for action in range(len(_MOVES)):
-                self._move(transitions[s, action], s, neighbours, action)
+            for action, chosen in enumerate(neighbours):
+                if chosen is None:  # blocked
+                    transitions[s, action, s] = 1.0
+                    continue
+                others = [cell for cell in neighbours if cell is not None and cell != chosen]
+                transitions[s, action, chosen] = 1.0 - self.slip if others else 1.0
+                for cell in others:
+                    transitions[s, action, cell] = self.slip / len(others)
         rewards = np.zeros((n_states, len(_MOVES)))
         rewards[-1] = 1.0
         return FiniteMDP(self.name, *stationary(self.horizon, transitions, rewards, start=0))
-
-    def _move(self, law: NDArray[np.float64], state: int, neighbours: Sequence[int | None], action: int) -> None:
-        """Fill law [S], all 0, with the next state's distribution; neighbours: by action, None if blocked."""
-        chosen = neighbours[action]
-        if chosen is None:
-            law[state] = 1.0
-            return
-        others = [cell for cell in neighbours if cell is not None and cell != chosen]
-        law[chosen] = 1.0 - self.slip if others else 1.0
-        for cell in others:
-            law[cell] = self.slip / len(others)
