@@ -19,6 +19,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import ray
@@ -33,8 +34,7 @@ from dprl.algorithms.pgc.on_rllib.algorithm import GradientCollection
 from dprl.algorithms.pgc.on_rllib.config import GradientCollectionConfig
 from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner
 from dprl.algorithms.pgc_a3c.on_rllib import PGCConfig
-from dprl.privacy.queries.base import ClientSpec
-from dprl.privacy.queries.gradients import GradientQuery
+from dprl.privacy import Client
 
 RUNNERS = (0, 1, 2)
 USERS, AT_ONCE = 200, 50
@@ -45,9 +45,9 @@ class _PaddedRunner(PrivateEnvRunner):
 
     milliseconds = 1.0
 
-    def report(self, batch: Batch, spec: ClientSpec[GradientQuery]) -> Reply:
+    def report(self, batch: Batch, new_client: Callable[[], Client]) -> Reply:
         end = time.thread_time() + 1e-3 * self.milliseconds * len(batch.slots)
-        reply = super().report(batch, spec)
+        reply = super().report(batch, new_client)
         while time.thread_time() < end:
             pass
         return reply

@@ -58,5 +58,5 @@ def server_privatizer(
 
 def planner(experiment: Experiment, server: ServerPrivatizer[Any]) -> Learner:
     """Return the experiment's learner on the server's releases: `plan(server.release())` gives a policy from counts."""
-    env, streams = experiment.environment(), server.client_spec.streams
+    env, streams = experiment.environment(), server.streams
     return experiment.algorithm.build(env, server, experiment.episodes, streams)

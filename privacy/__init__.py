@@ -18,12 +18,12 @@ from dprl.privacy.designs import PRIVACY_SETTINGS
 from dprl.privacy.designs.counts import CountPrivacy
 from dprl.privacy.designs.gradients import GradientPrivacy
 from dprl.privacy.designs.linear_statistics import StatisticsPrivacy
-from dprl.privacy.messages import PrivateMessages, SubmissionRange, UserMessage
+from dprl.privacy.messages import Client, PrivateMessages, SubmissionRange
 from dprl.privacy.noise_design import NoiseDesign
 from dprl.privacy.privatizer import Privatizer
 from dprl.privacy.queries.count_layout import CountFamilies, CountFamily, PooledFamilies, UserRecord
 from dprl.privacy.queries.counts import CountQuery
-from dprl.privacy.queries.gradients import GradientClient, GradientLayout, GradientQuery
+from dprl.privacy.queries.gradients import GradientLayout, GradientQuery
 from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
 from dprl.privacy.randomness.streams import NoiseConfig, Streams
 from dprl.privacy.resumable import ServerPrivatizer, UserClient
@@ -35,11 +35,11 @@ StatisticsPrivatizer = Privatizer[StatisticsQuery]
 __all__ = [
     "PRIVACY_SETTINGS",
     "Certificate",
+    "Client",
     "CountFamilies",
     "CountFamily",
     "CountPrivacy",
     "CountPrivatizer",
-    "GradientClient",
     "GradientLayout",
     "GradientPrivacy",
     "GradientPrivatizer",
@@ -56,6 +56,5 @@ __all__ = [
     "Streams",
     "SubmissionRange",
     "UserClient",
-    "UserMessage",
     "UserRecord",
 ]

@@ -1,18 +1,22 @@
-"""Messages: the submissions that a client may send, and the messages that come back.
+"""Submissions, the client that sends them, and its messages.
 
-All are immutable and can be pickled, because clients may be in other processes.
+Submissions and messages are immutable and can be pickled, because clients may be in other processes.
 """
 
 from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from dprl.privacy.base import Float64Array, Int64Array
+from dprl.privacy.base import Float64Array, Int64Array, LedgerError
+from dprl.privacy.queries.base import CHARGED, SENT, Query
+from dprl.privacy.randomness.streams import Streams
 
 
 @dataclass(frozen=True)
@@ -49,67 +53,66 @@ class SubmissionRange:
         """The user of each of them, int64[k], 1-based."""
         return (self.submissions - 1) % self.users + 1
 
-    def part(self, start: int, stop: int) -> SubmissionRange:
-        """Return items start..stop-1 of the range, as of a list; raise ValueError if there are none."""
-        if not 0 <= start < stop <= len(self):
-            raise ValueError(f"start and stop must lie in 0..{len(self)}, start first, got {start} and {stop}")
-        return SubmissionRange(self.first + start, self.first + stop - 1, self.users, self.issuer)
 
-    def followed_by(self, more: SubmissionRange) -> SubmissionRange:
-        """Return the union with the next range; raise ValueError if `more` is not that, or of another privatizer."""
-        if more.first != self.last + 1 or more.issuer != self.issuer:
-            raise ValueError(f"more must begin at {self.last + 1}, of the same privatizer, got {more}")
-        return SubmissionRange(self.first, more.last, self.users, self.issuer)
+class Client:
+    """The users' side in this process: turns their records into messages. For one thread.
 
+    >>> from dprl.privacy import GradientLayout, GradientPrivacy, Streams
+    >>> server = GradientPrivacy("ldp", 1e6, clip=2.0).build(GradientLayout(2), 3, Streams(0, "an example"))
+    >>> messages = server.new_client().send(server.lease(1), np.array([[0.5, 0.0]]))
+    >>> server.accept(messages).round(3)
+    array([[0.5, 0. ]])
 
-@dataclass(frozen=True, eq=False)
-class UserMessage:
-    """The message of one user: noisy under local privacy, exact for a trusted server otherwise.
-
-    >>> message = UserMessage(7, np.array([0.5, -1.0]), "a server")
-    >>> UserMessage.from_json(message.to_json()).values
-    array([ 0.5, -1. ])
+    *Formal guarantee.* Every message is that of the query for its submission: with noise, or without it for a trusted
+    server that adds noise to sums. A submission is sent only once from here; give every part of a range to one client
+    only. With entropy `seed`, all clients have the same keys, and a second one draws the same noise for a submission;
+    with `os`, keys are drawn here, and a process forked from this one does not have them.
 
     Args:
-        user: its number, from 1 on. values: float64[m], copied and read-only. issuer: the privatizer that receives it.
+        query, streams: of the record and its noise. issuer: the privatizer that accepts the messages.
     """
 
-    user: int
-    values: Float64Array = field(repr=False)
-    issuer: str = field(repr=False)
+    def __init__(self, query: Query, streams: Streams, issuer: str) -> None:
+        self.issuer, self._query, self._sent = issuer, query.client_side, RangeSet()
+        self._channel = self._query.open(streams)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "values", np.frombuffer(self.values.tobytes(), dtype=np.float64))
+    def send(self, lease: SubmissionRange, records: Sequence[Any] | Float64Array) -> PrivateMessages:
+        """Return the messages of a range's submissions for their records: `UserRecord`s, or gradients float64[k, d].
 
-    def __reduce__(self) -> tuple[object, ...]:
-        # A copy must be as immutable as the original.
-        return UserMessage, (self.user, self.values, self.issuer)
+        Raises LedgerError if one of them was sent here before, the lease is another privatizer's, or this process was
+        forked from the one that took the keys; ValueError for records of another number or shape, which is public.
+        """
+        if len(records) != len(lease):
+            raise ValueError(f"records must be {len(lease)}, one for each submission, got {len(records)}; send each")
+        for record in records:
+            self._query.check_record(record)
+        if lease.issuer != self.issuer:
+            raise LedgerError("a range is sent by clients of the privatizer that charged it")
+        again = self._sent.first_common(lease.first, lease.last)
+        if again is not None:
+            raise LedgerError(f"submission {again} was sent already; a message that was lost takes a new number")
+        self._sent.add(lease.first, lease.last)
+        channel, values = self._channel, np.empty((len(lease), self._channel.message.size))
+        for i, record in enumerate(records):
+            channel.cursor[[CHARGED, SENT]] = lease.first + i, lease.first + i - 1
+            self._query.send(channel, record, lease.first + i)
+            values[i] = channel.message
+        return PrivateMessages(lease.first, values, self.issuer)
 
-    def to_json(self) -> str:
-        """Return the message as one line of JSON; `from_json` reads back the same bits."""
-        return json.dumps({"user": self.user, "issuer": self.issuer, "values": self.values.tolist()})
-
-    @staticmethod
-    def from_json(text: str | bytes) -> UserMessage:
-        """Return the message that `to_json` wrote. Raises ValueError for anything else, and for infinite numbers."""
-        try:
-            found = json.loads(text)
-            user, issuer, values = found["user"], found["issuer"], np.asarray(found["values"], dtype=np.float64)
-        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-            user, issuer, values = None, None, np.zeros(0)
-        if type(user) is not int or not isinstance(issuer, str) or values.ndim != 1 or not np.isfinite(values).all():
-            raise ValueError("a message must be JSON with user, issuer and finite values, got another; see to_json")
-        return UserMessage(user, values, issuer)
+    def __reduce__(self) -> NoReturn:
+        # A copy would send other data under the same noise.
+        raise LedgerError("a client cannot be copied or pickled; make a new one in each process")
 
 
 @dataclass(frozen=True, eq=False)
 class PrivateMessages:
     """Messages that a privatizer may accept, of submissions that the ledger has charged.
 
-    They are randomized, or clipped for a trusted server that only adds noise to their sum.
+    They are randomized, or exact or clipped for a trusted server that only adds noise to their sum.
 
-    >>> PrivateMessages(5, np.zeros((2, 3)), "a privatizer").submissions
-    array([5, 6])
+    >>> messages = PrivateMessages(5, np.zeros((2, 3)), "a privatizer")
+    >>> messages.submissions, PrivateMessages.from_json(messages.to_json()).values.shape
+    (array([5, 6]), (2, 3))
 
     Args:
         first: the submission of the first message; the others follow it.
@@ -144,6 +147,22 @@ class PrivateMessages:
     def __reduce__(self) -> tuple[object, ...]:
         # A copy must be as immutable as the original.
         return PrivateMessages, (self.first, self.values, self.issuer)
+
+    def to_json(self) -> str:
+        """Return the messages as one line of JSON; `from_json` reads back the same bits."""
+        return json.dumps({"first": self.first, "issuer": self.issuer, "values": self.values.tolist()})
+
+    @staticmethod
+    def from_json(text: str | bytes) -> PrivateMessages:
+        """Return the messages that `to_json` wrote. Raises ValueError for anything else, and for infinite numbers."""
+        try:
+            found = json.loads(text)
+            first, issuer, values = found["first"], found["issuer"], np.asarray(found["values"], dtype=np.float64)
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+            first, issuer, values = None, None, np.zeros((0, 0))
+        if type(first) is not int or not isinstance(issuer, str) or values.ndim != 2 or not np.isfinite(values).all():
+            raise ValueError("a message must be JSON with first, issuer and finite values, got another; see to_json")
+        return PrivateMessages(first, values, issuer)
 
 
 @dataclass(eq=False)

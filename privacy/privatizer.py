@@ -1,7 +1,7 @@
 """The privatizer of a run: it charges the ledger, opens the channel, certifies the run, and can be checkpointed.
 
-Compiled loops pass `channel` to the kernels of the query. Clients in other processes are made from `client_spec` and
-send the submissions of a range that `lease` has charged; `accept` takes each of their messages once.
+Compiled loops pass `channel` to the kernels of the query. Clients in other processes are made by `new_client` and send
+the submissions of a range that `lease` has charged; `accept` takes each of their messages once.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import operator
 import secrets
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
 from typing import Any, Generic, NoReturn
 
 import numpy as np
@@ -20,13 +20,15 @@ from dprl.privacy.base import LedgerError
 from dprl.privacy.certificate import Certificate, certify
 from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.ledger import Ledger
-from dprl.privacy.messages import PrivateMessages, RangeSet, SubmissionRange, UserMessage
+from dprl.privacy.messages import Client, PrivateMessages, RangeSet, SubmissionRange
 from dprl.privacy.noise_design import ENTROPY, NoiseDesign
-from dprl.privacy.queries.base import CHARGED, RECEIVED, RELEASED, SENT, ClientSpec, Q
+from dprl.privacy.queries.base import CHARGED, RECEIVED, RELEASED, SENT, Q
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.threat_models import SHUFFLE
 
 _NOBODY, LOOP, _CLIENTS = range(3)
+CHARGED_AT_ONCE = 240
+"""Most submissions charged ahead: each line of a journal waits for the disk."""
 
 
 class Privatizer(Generic[Q]):
@@ -35,11 +37,13 @@ class Privatizer(Generic[Q]):
     Submission n = 1, 2, ... is of user (n - 1) % n_users + 1. Submissions are charged in order, and come from the
     compiled loop (`charge`) or from clients (`lease`), not from both.
 
-    >>> from dprl.privacy import CountFamilies, CountFamily, CountPrivacy, UserRecord
+    >>> from dprl.privacy import CountFamilies, CountFamily, CountPrivacy
+    >>> from dprl.privacy.queries.counts import send_and_aggregate
     >>> visits = CountFamilies(1, (CountFamily("visits", 2),))
     >>> users = CountPrivacy("jdp", 1e6).build(visits, 10, Streams(0, "an example"))
+    >>> users.charge(1, 3)
     >>> for user in (1, 2, 3):
-    ...     users.receive(users.send(UserRecord(np.array([[1]]), np.ones((1, 1))), user))
+    ...     send_and_aggregate(users.channel, np.array([[1]]), np.ones((1, 1)), user)
     >>> users.release().values.round(3).tolist(), users.certificate("mine").users
     ([-0.0, 3.0], 3)
 
@@ -63,11 +67,12 @@ class Privatizer(Generic[Q]):
         threats = design.query.threat_model(design.model, design.submissions)
         if (design.noise, design.releases, design.threat_model) != (streams.noise, events, threats):
             raise LedgerError("a design must be of its query and of the streams' noise; build it from settings again")
-        self.design, self.query, self._streams = design, design.query, streams
+        self.design, self.query, self.streams = design, design.query, streams
         self.trust_model, self.server_noise = design.model, design.query.noisy_sides[1]
         self.n_users, self.submissions, self.capacity = design.n_users, design.submissions, design.capacity
         self._issuer = secrets.token_hex(8)
         self._source, self._received, self._skipped, self.in_blocks = _NOBODY, RangeSet(), 0, False
+        self._ahead = 0
         self._journal: ChargeJournal | None = None
         self.ledger = Ledger(design)
         if journal is not None:
@@ -84,14 +89,19 @@ class Privatizer(Generic[Q]):
 
         It is opened on first access, when a counter may draw all its noise.
         """
-        channel = self.query.open(self._streams)
+        channel = self.query.open(self.streams)
         self._skip(channel)
         return channel
 
     @property
-    def client_spec(self) -> ClientSpec[Q]:
-        """Description for clients in other processes."""
-        return ClientSpec(self.query, self._streams, self._issuer)
+    def leased(self) -> int:
+        """Number of charged submissions without those that `lease` has charged ahead."""
+        return self.charged - self._ahead
+
+    @property
+    def new_client(self) -> Callable[[], Client]:
+        """Maker of clients; it can be pickled for other processes, and has no key from the operating system."""
+        return partial(Client, self.query, self.streams, self._issuer)
 
     def persist(self, journal: ChargeJournal) -> None:
         """Write charges to `journal` from now on, and skip submissions that it has charged. Call before any charge.
@@ -115,8 +125,11 @@ class Privatizer(Generic[Q]):
         self.ledger.charge(first, last)
         self.channel.cursor[CHARGED] = self.charged
 
-    def lease(self, k: int) -> SubmissionRange:
+    def lease(self, k: int, needed: int = 0) -> SubmissionRange:
         """Charge the next k submissions and return them, for clients.
+
+        needed: k or more submissions that will be leased in all; up to CHARGED_AT_ONCE of them are charged together,
+        and are lost if the process dies before they are leased.
 
         Raises ValueError for k below 1, and LedgerError if fewer are left, the compiled loop submits, or this query's
         messages cannot be from clients.
@@ -130,11 +143,14 @@ class Privatizer(Generic[Q]):
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}; ask for the messages of an update")
         self._take(_CLIENTS)
-        first, last = self.charged + 1, self.charged + k
-        if last > self.capacity:
-            most = f"{self.n_users} users submit {self.submissions} times at most"
-            raise LedgerError(f"submission {last} cannot be charged: {most}; build for more submissions")
-        self.ledger.charge(first, last)
+        first, last = self.leased + 1, self.leased + k
+        if last > self.charged:
+            end = max(last, min(self.leased + needed, self.charged + CHARGED_AT_ONCE))
+            if end > self.capacity:
+                most = f"{self.n_users} users submit {self.submissions} times at most"
+                raise LedgerError(f"submission {end} cannot be charged: {most}; build for more submissions")
+            self.ledger.charge(self.charged + 1, end)
+        self._ahead = self.charged - last
         return SubmissionRange(first, last, self.n_users, self._issuer)
 
     def accept(self, *messages: PrivateMessages) -> Any:  # noqa: ANN401 - each query has its own
@@ -148,7 +164,7 @@ class Privatizer(Generic[Q]):
         for each in messages:
             if each.issuer != self._issuer:
                 raise LedgerError("messages are accepted by the privatizer that leased them, as no other has its noise")
-            if self._source != _CLIENTS or each.first <= self._skipped or each.last > self.charged:
+            if self._source != _CLIENTS or each.first <= self._skipped or each.last > self.leased:
                 raise LedgerError("a message is of a submission that is leased; lease it first")
             again = self._received.first_common(each.first, each.last)
             if again is not None:
@@ -162,38 +178,10 @@ class Privatizer(Generic[Q]):
         values = np.concatenate([each.values for each in messages])
         return self.query.read(self.channel, values, int(submissions.max()))
 
-    def send(self, record: Any, user: int) -> UserMessage:  # noqa: ANN401 - each query has its own
-        """Client side: charge the ledger for user `user` (1-based), then make the message of `record`.
-
-        For one user at a time; learners charge a stretch of users by `charge`, and compiled loops send.
-
-        Raises LedgerError if this user has submitted already, or one before has not; ValueError for a record of another
-        shape, and nobody is charged.
-        """
-        self.query.check_record(record)
-        self.charge(user, user)
-        self.query.send(self.channel, record, user)
-        return UserMessage(user, self.channel.message, self._issuer)
-
-    def receive(self, message: UserMessage) -> None:
-        """Server side: add the next user's message; nothing is released yet.
-
-        Raises LedgerError if it is not the next user's, was received before, or belongs to another privatizer.
-        """
-        cursor = self.channel.cursor
-        if message.issuer != self._issuer:
-            raise LedgerError("a message is received by the privatizer that sent it; this one's noise is unknown")
-        if message.user != cursor[RECEIVED] + 1 or message.user != cursor[SENT]:
-            raise LedgerError("messages are received once, in order, and after they were sent")
-        if np.shape(message.values) != self.channel.message.shape:
-            raise LedgerError(f"a message has shape {self.channel.message.shape}, got {np.shape(message.values)}")
-        self.channel.message[:] = message.values
-        self.query.receive(self.channel)
-
     @property
     def draws_blocks(self) -> bool:
         """Whether users can be simulated in blocks: noise is seeded, and the sum of their messages has a known law."""
-        return self._streams.noise.entropy == "seed" and self._journal is None and self.query.draws_blocks
+        return self.streams.noise.entropy == "seed" and self._journal is None and self.query.draws_blocks
 
     def simulate_in_blocks(self) -> None:
         """Let `add_block` simulate users; the certificate says so. Raises LedgerError unless `draws_blocks`."""
@@ -255,7 +243,7 @@ class Privatizer(Generic[Q]):
         Raises LedgerError if the noise comes from the operating system, because it is not stored, so nothing could
         continue; and with a journal, from which a new privatizer continues.
         """
-        if self._streams.noise.entropy == "os":
+        if self.streams.noise.entropy == "os":
             raise LedgerError(
                 "a run with entropy: os has no checkpoints, as its noise must stay secret; use entropy: seed or a "
                 "journal"
@@ -329,7 +317,7 @@ class Privatizer(Generic[Q]):
         """Raise LedgerError if the same noise would be added to other sums, because their difference would be exact."""
         continues = self.server_noise and not self.query.adds_up_messages
         again = any(ledger.charged_before) or (continues and ledger.charged > 0)
-        if again and self._streams.noise.entropy == "seed":
+        if again and self.streams.noise.entropy == "seed":
             raise LedgerError(
                 "noise of a seed must be drawn once, and this journal has charges under it; take entropy: os, or "
                 "begin a new journal with new users"
@@ -344,7 +332,7 @@ class Privatizer(Generic[Q]):
     @property
     def _sealing(self) -> str:
         """Text that must be the same for a state to continue."""
-        streams = self._streams
+        streams = self.streams
         return f"{self.query.identity}|{self.design.terms}|{streams.seed}|{len(streams.context)}|{streams.context}"
 
 

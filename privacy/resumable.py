@@ -14,7 +14,6 @@ import zipfile
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, NoReturn
 
@@ -24,7 +23,7 @@ from dprl.atomic_files import append, open_regular, remove_leftovers, write_arra
 from dprl.privacy.base import LedgerError
 from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.ledger import Ledger
-from dprl.privacy.messages import RangeSet, UserMessage
+from dprl.privacy.messages import Client, PrivateMessages, RangeSet, SubmissionRange
 from dprl.privacy.privatizer import LOOP, Privatizer, check_sealed, sealed
 from dprl.privacy.queries.base import CHARGED, RECEIVED, RELEASED, SENT, Q, advance_sent
 from dprl.privacy.threat_models import SHUFFLE
@@ -82,7 +81,7 @@ class UserClient(Generic[Q]):
         if not 1 <= user <= planned.n_users:
             raise ValueError(f"user must lie in 1..{planned.n_users}, got {user}; give each user a number of their own")
         self.user, self.run = user, run_name(planned)
-        self._spec, self._n_users = planned.client_spec, planned.n_users
+        self._query, self._streams, self._n_users = planned.query, planned.streams, planned.n_users
         self._journal, self._outbox = ChargeJournal(folder / "charges"), folder / "message"
         self.ledger = Ledger(replace(planned.design, n_users=1, query=None), self._journal)
         self.ledger.begin()  # takes the lock of the folder
@@ -100,23 +99,19 @@ class UserClient(Generic[Q]):
         return self.ledger.design.submissions - self.ledger.charged
 
     @property
-    def waiting(self) -> UserMessage | None:
+    def waiting(self) -> PrivateMessages | None:
         """The message that is not yet acknowledged, with its original bytes; None if there is none.
 
         Raises ValueError if its file is damaged.
         """
-        return UserMessage.from_json(self._outbox.read_bytes()) if self._outbox.exists() else None
-
-    @cached_property
-    def _channel(self) -> Any:  # noqa: ANN401 - each query has its own
-        return self._spec.query.client_side.open(self._spec.streams)
+        return PrivateMessages.from_json(self._outbox.read_bytes()) if self._outbox.exists() else None
 
     def takes_part_in(self, server: str) -> bool:
         """Whether a server's run, `ServerPrivatizer.run`, is of this client's config."""
         name, of_one, _ = server.partition(_OF_ONE_SERVER)
-        return name == self.run and bool(of_one) == self._spec.query.noisy_sides[1]
+        return name == self.run and bool(of_one) == self._query.noisy_sides[1]
 
-    def submit(self, record: Any, server: str = "") -> UserMessage:  # noqa: ANN401 - each query has its own
+    def submit(self, record: Any, server: str = "") -> PrivateMessages:  # noqa: ANN401 - each query has its own
         """Charge the user's next submission on the disk, then make the message of `record` and store it.
 
         record: a `UserRecord` for counts, float64[d] for gradients.
@@ -125,7 +120,7 @@ class UserClient(Generic[Q]):
         Raises LedgerError if the server is of another run, the user has no submission left, a message waits, or the
         journal cannot be written; ValueError for a record of another shape, and nothing is charged.
         """
-        self._spec.query.check_record(record)
+        self._query.check_record(record)
         if not self.takes_part_in(server or self.run):
             raise LedgerError(
                 f"server must be the name of the server's run, of the same config, got {server!r}; ask the server"
@@ -134,21 +129,19 @@ class UserClient(Generic[Q]):
             raise LedgerError("a message waits for its acknowledgement; send it again, the server counts it once")
         if self.left < 1:
             raise LedgerError(f"user {self.user} has made all {self.ledger.charged} submissions; a lost one stays lost")
-        turn, channel = self.ledger.charged + 1, self._channel
+        turn, client = self.ledger.charged + 1, Client(self._query, self._streams, server or self.run)
         self.ledger.charge(turn, turn)
         number = (turn - 1) * self._n_users + self.user
-        channel.cursor[[CHARGED, SENT]] = number, number - 1
-        self._spec.query.client_side.send(channel, record, number)
-        message = UserMessage(number, channel.message, server or self.run)
+        message = client.send(SubmissionRange(number, number, self._n_users, client.issuer), [record])
         write_bytes(self._outbox, message.to_json().encode(), private=True)
         return message
 
-    def acknowledge(self, message: UserMessage) -> None:
+    def acknowledge(self, message: PrivateMessages) -> None:
         """Delete a message that the server has stored. Raises LedgerError if another one is waiting."""
         waiting = self.waiting
-        if waiting is not None and waiting.user != message.user:
+        if waiting is not None and waiting.first != message.first:
             raise LedgerError(
-                f"message {waiting.user} waits, got an acknowledgement of {message.user}; keep both apart"
+                f"message {waiting.first} waits, got an acknowledgement of {message.first}; keep both apart"
             )
         self._outbox.unlink(missing_ok=True)
 
@@ -171,20 +164,20 @@ class _MessageLog:
         self._file = io.FileIO(open_regular(path, os.O_RDWR | os.O_CREAT, 0o600), "r+")
         self._path, self._length, self.size = path, 0, 0
 
-    def read(self) -> list[tuple[int, UserMessage]]:
+    def read(self) -> list[tuple[int, PrivateMessages]]:
         """Return all messages with their positions; an unfinished last line, never acknowledged, is left out."""
         self._file.seek(0)
-        text, found = self._file.readall(), list[tuple[int, UserMessage]]()
+        text, found = self._file.readall(), list[tuple[int, PrivateMessages]]()
         self._length = text.rfind(b"\n") + 1
         for line in text[: self._length].splitlines():
             checksum, position, content = (*line.split(b" ", 2), b"", b"")[:3]
             if checksum != f"{zlib.crc32(position + b' ' + content):08x}".encode():
                 raise LedgerError(f"{self._path} is damaged in line {len(found) + 1}; restore it, or ask new users")
-            found.append((int(position), UserMessage.from_json(content)))
+            found.append((int(position), PrivateMessages.from_json(content)))
         self.size = len(found)
         return found
 
-    def append(self, position: int, message: UserMessage) -> None:
+    def append(self, position: int, message: PrivateMessages) -> None:
         """Add a message and wait for the disk. Raises LedgerError, with the log as before, if that fails."""
         text = f"{position} {message.to_json()}".encode()
         line = f"{zlib.crc32(text):08x} ".encode() + text + b"\n"
@@ -259,7 +252,7 @@ class ServerPrivatizer(Privatizer[Q]):
                 "sum twice, as messages come in any order"
             )
         journal = ChargeJournal(folder / "charges")
-        streams = planned.client_spec.streams
+        streams = planned.streams
         super().__init__(planned.design, streams, journal)
         self._apply, self._arrays = apply, arrays or {}
         self._saved, self._counted, self._position = folder / "state.npz", RangeSet(), 0
@@ -284,7 +277,7 @@ class ServerPrivatizer(Privatizer[Q]):
             self.close()
             raise
 
-    def receive_once(self, message: UserMessage) -> bool:
+    def receive_once(self, message: PrivateMessages) -> bool:
         """Count a message unless its submission was counted before; return whether it was new.
 
         Acknowledge it in both cases.
@@ -298,19 +291,17 @@ class ServerPrivatizer(Privatizer[Q]):
                 "a message must be of this run, got another's; build client and server from one config, and a message "
                 "for a server whose run has ended stays lost"
             )
-        if not 1 <= message.user <= self.capacity:
-            raise ValueError(f"a submission must lie in 1..{self.capacity}, got {message.user}; see UserClient")
-        if self._counted.first_common(message.user, message.user) is not None:
+        if len(message) != 1 or not 1 <= message.first <= self.capacity:
+            raise ValueError(
+                f"one submission must lie in 1..{self.capacity}, got {message.submissions}; see UserClient"
+            )
+        if self._counted.first_common(message.first, message.last) is not None:
             return False
-        self.query.check_message(self.channel, message.values)
+        self.query.check_message(self.channel, message.values[0])
         if self._log is not None:
             self._log.append(self._position + 1, message)
         self._count(message)
         return True
-
-    def send(self, record: Any, user: int) -> NoReturn:  # noqa: ANN401, ARG002
-        """Raise LedgerError, because a server has no records of users."""
-        raise LedgerError("a server has no users' records; send with a UserClient where the user is")
 
     def release(self) -> Any:  # noqa: ANN401 - each query has its own
         """Return the release of all messages received so far. Raises LedgerError after an interrupted count."""
@@ -332,14 +323,14 @@ class ServerPrivatizer(Privatizer[Q]):
         if self._log is not None:
             self._log.close()
 
-    def _count(self, message: UserMessage) -> None:
+    def _count(self, message: PrivateMessages) -> None:
         self._halfway = True
         self._position += 1
         if self._position > self.charged:
             self.charge(self._position, self._position)
-        self._counted.add(message.user, message.user)
+        self._counted.add(message.first, message.last)
         advance_sent(self.channel.cursor, self._position)
-        found = self.query.receive_values(self.channel, message.values)
+        found = self.query.receive_values(self.channel, message.values[0])
         if self._apply is not None and found is not None:
             self._apply(found)
         if self._log is not None and self._log.size >= _MOST_LOGGED:

@@ -11,7 +11,7 @@ Paper: [OT20] sec. 3.1.1, eq. (22) and Algorithm 1.
 #  1  the aggregator delivers theta to agents      -> Aggregator.batch, by
 #                                                     algorithms/pgc/collector.py::collect
 #  2  an agent sets theta' = theta and updates it  -> LocalUpdate
-#  3  it reports its gradient with noise           -> report, by privacy/queries/gradients.py::GradientClient.send
+#  3  it reports its gradient with noise           -> report, by privacy/messages.py::Client.send
 #  4  the aggregator updates theta by reports only -> aggregate
 #     each agent submits once                      -> privacy/privatizer.py::Privatizer.lease
 #     until N submissions are received             -> algorithms/pgc/collector.py::collect
@@ -27,7 +27,7 @@ import numpy as np
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.compiled import kernel, no_alloc_kernel
 from dprl.envs.checks import require_integer, require_number
-from dprl.privacy import GradientClient, PrivateMessages, SubmissionRange
+from dprl.privacy import Client, PrivateMessages, SubmissionRange
 from dprl.privacy.privatizer import check_arrays
 
 LARGEST_STALENESS, LARGEST_BUFFER = 10_000, 100_000
@@ -178,7 +178,7 @@ LocalUpdate = Callable[[Batch], tuple[Float64Array, Float64Array]]
 """Step 2: every agent of the batch plays; gradients float64[k, d] and scores float64[k], which stay on their side."""
 
 
-def report(update: LocalUpdate, batch: Batch, client: GradientClient, *, shows_scores: bool) -> Reply:
+def report(update: LocalUpdate, batch: Batch, client: Client, *, shows_scores: bool) -> Reply:
     """Let every agent of the batch update locally, and return their private messages.
 
     shows_scores: whether a simulation reads the raw scores; its certificate then says so.

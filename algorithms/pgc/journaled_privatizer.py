@@ -15,8 +15,6 @@ from dprl.privacy import GradientPrivatizer, LedgerError, PrivateMessages, Submi
 from dprl.privacy.journal import ChargeJournal
 
 JOURNAL = "submissions.journal"
-CHARGED_AT_ONCE = 240
-"""Each line of the journal waits for the disk, so it charges up to so many submissions."""
 
 
 def journal_folder(chosen: str | None, trial: Any) -> Path:  # noqa: ANN401 - Ray Tune's storage, None outside of it
@@ -68,20 +66,12 @@ class JournaledPrivatizer:
         self._open(folder)
 
     def _open(self, folder: Path, identity: str | None = None) -> None:
-        self._unasked: SubmissionRange | None = None
         self.folder, self._journal = folder, ChargeJournal(folder / JOURNAL, identity=identity)
         self.privatizer = self._build()
         self.privatizer.persist(self._journal)
 
-    @property
-    def unasked(self) -> int:
-        """Number of submissions that are charged and not leased yet; if the process dies, they are lost."""
-        return 0 if self._unasked is None else len(self._unasked)
-
     def lease(self, k: int, needed: int = 0) -> SubmissionRange:
-        """Return the lease on the next k submissions, charged in the journal first.
-
-        needed: k or more submissions that will be leased in total; as many as fit in one line are charged.
+        """Return `Privatizer.lease`, charged in the journal first.
 
         Raises LedgerError if fewer agents are left, if another run has the journal, or if it is gone.
         """
@@ -89,12 +79,7 @@ class JournaledPrivatizer:
             raise LedgerError(self._refused[0])
         if self.privatizer.charged == 0:
             self.folder.mkdir(parents=True, exist_ok=True)
-        charged = self._unasked
-        if charged is None or len(charged) < k:
-            more = self.privatizer.lease(max(k - self.unasked, min(needed - self.unasked, CHARGED_AT_ONCE)))
-            charged = more if charged is None else charged.followed_by(more)
-        self._unasked = charged.part(k, len(charged)) if k < len(charged) else None
-        return charged.part(0, k)
+        return self.privatizer.lease(k, needed)
 
     def accept(self, *messages: PrivateMessages) -> Float64Array:
         """Return the content of messages, each of them once; a trusted server reads all messages of a sum together."""

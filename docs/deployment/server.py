@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dprl.platform.deployment import load_deployment, planner, server_privatizer, start_of_script
-from dprl.privacy import LedgerError, UserMessage
+from dprl.privacy import LedgerError, PrivateMessages
 
 
 class CountTask:
@@ -74,7 +74,7 @@ class Handler(BaseHTTPRequestHandler):
         """Take a message."""
         text = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         try:
-            self.reply(200, {"new": self.server.task.server.receive_once(UserMessage.from_json(text))})
+            self.reply(200, {"new": self.server.task.server.receive_once(PrivateMessages.from_json(text))})
         except (LedgerError, ValueError) as error:
             self.reply(400, {"error": str(error)})
 

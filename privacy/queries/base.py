@@ -8,8 +8,7 @@ network lies between the kernel that writes `message` and the one that reads it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -111,10 +110,6 @@ class Query(ABC):
         """Client side: send the record of `user`, outside of a compiled loop."""
         raise TypeError(_KERNELS_ONLY.format(self.name))
 
-    def receive(self, channel: Any) -> None:  # noqa: ANN401, ARG002
-        """Server side: add the current message."""
-        raise TypeError(_KERNELS_ONLY.format(self.name))
-
     @property
     def draws_blocks(self) -> bool:
         """Whether `add_block` can draw the messages of many users at once."""
@@ -160,20 +155,6 @@ class Query(ABC):
 
 
 Q = TypeVar("Q", bound=Query)
-
-
-@dataclass(frozen=True)
-class ClientSpec(Generic[Q]):
-    """Description for a client in another process; it can be pickled, and has no key from the operating system.
-
-    Args:
-        query: the record and its noise. streams: with entropy `seed`, all clients have the same keys and submissions
-            are numbered; with `os`, every client draws its own keys. issuer: the privatizer that accepts the messages.
-    """
-
-    query: Q
-    streams: Streams
-    issuer: str = field(repr=False)
 
 
 # ---- the cursor of a channel ----

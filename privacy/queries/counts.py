@@ -381,9 +381,6 @@ class CountQuery(Query):
         """Client side: send one user's record, after `check_record`."""
         encode(channel, np.asarray(record.index).astype(np.int64), np.asarray(record.value).astype(np.float64), user)
 
-    def receive(self, channel: CountChannel) -> None:
-        add_message(channel)
-
     @property
     def client_side(self) -> Self:
         """The query without the server's counter and schedule."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple, NoReturn
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -33,13 +33,11 @@ from dprl.privacy.mechanisms.vectors import (
     fill_message,
     fill_shrunk,
 )
-from dprl.privacy.messages import PrivateMessages, RangeSet, SubmissionRange
 from dprl.privacy.noise_design import Release
 from dprl.privacy.queries.base import (
     RECEIVED,
     RELEASED,
     SENT,
-    ClientSpec,
     Query,
     advance_received,
     advance_sent,
@@ -383,7 +381,8 @@ class GradientQuery(Query):
                 counter = self.counter.open(d, streams.key("server_noise", self.identity))
             held, size = np.zeros(1, dtype=np.int64), 0 if counter is None else d
             window = _Window(self.window, np.zeros(d), held, counter, np.zeros(size), np.zeros(size))
-        return GradientChannel(new_cursor(), self.randomizer(streams), window, np.zeros(self.message_length))
+        noise = self.law.vector_noise(streams.key("user_noise", self.identity))
+        return GradientChannel(new_cursor(), noise, window, np.zeros(self.message_length))
 
     def changing(self, channel: GradientChannel) -> dict[str, np.ndarray]:
         """Return the sum of the current window and the counter's noise; both stay with the server."""
@@ -394,9 +393,10 @@ class GradientQuery(Query):
             return {"window": window.total}
         return {"window": window.total, "before": window.before, "item": window.held, **window.counter.changing}
 
-    def randomizer(self, streams: Streams) -> VectorNoise:
-        """Return the randomizer for kernels; with entropy `os` it has a new key every time."""
-        return self.law.vector_noise(streams.key("user_noise", self.identity))
+    @property
+    def client_side(self) -> Self:
+        """The query without the server's counter."""
+        return replace(self, counter=None)
 
     def check_record(self, record: Float64Array) -> None:
         """Raise ValueError unless a record is a gradient float64[d]; the message reveals no content."""
@@ -452,55 +452,3 @@ class GradientQuery(Query):
         _add_clipped(window.total, channel.message, noise, values, unit)
         _release_item(window.counter, window, unit, previous, item, gradients[-1])
         return gradients
-
-
-# ---- agents in other processes ----
-
-
-class GradientClient:
-    """The client side of agents in this process: turns their gradients into messages. For one thread.
-
-    >>> from dprl.privacy import GradientLayout, GradientPrivacy, Streams
-    >>> server = GradientPrivacy("ldp", 1e6, clip=2.0).build(GradientLayout(2), 3, Streams(0, "an example"))
-    >>> messages = GradientClient(server.client_spec).send(server.lease(1), np.array([[0.5, 0.0]]))
-    >>> server.accept(messages).round(3)
-    array([[0.5, 0. ]])
-
-    *Formal guarantee.* Every message is that of `spec.query` for its submission: with noise, or clipped for a trusted
-    server that adds noise to sums. A submission is sent only once from here; give every part of a range to one client
-    only. With entropy `seed`, a second client of the same submission draws the same noise; with `os`, keys are drawn
-    here, and a process forked from this one does not have them. `spec` is the privatizer's `client_spec`.
-    """
-
-    def __init__(self, spec: ClientSpec[GradientQuery]) -> None:
-        self.spec = spec
-        self._noise = spec.query.randomizer(spec.streams)
-        self._sent = RangeSet()
-
-    def send(self, lease: SubmissionRange, gradients: Float64Array) -> PrivateMessages:
-        """Return the messages of a range's submissions for gradients float64[k, d].
-
-        Raises LedgerError if one of them was sent here before, the lease is another privatizer's, or this process was
-        forked from the one that took the keys; ValueError for arrays of another shape, which is public.
-        """
-        expected = (len(lease), self.spec.query.dimension)
-        given = np.ascontiguousarray(gradients, dtype=np.float64)
-        if given.shape != expected:
-            raise ValueError(f"gradients must have shape {expected}, got {given.shape}; one row for each submission")
-        if lease.issuer != self.spec.issuer:
-            raise LedgerError("a range is sent by clients of the privatizer that charged it")
-        again = self._sent.first_common(lease.first, lease.last)
-        if again is not None:
-            raise LedgerError(f"submission {again} was sent already; a message that was lost takes a new number")
-        self._sent.add(lease.first, lease.last)
-        values = np.empty((len(lease), self.spec.query.message_length))
-        for i, gradient in enumerate(given):
-            if self.spec.query.noisy_sides[1]:
-                fill_shrunk(values[i], gradient, self._noise)
-            else:
-                fill_message(values[i], gradient, self._noise, lease.first + i)
-        return PrivateMessages(lease.first, values, self.spec.issuer)
-
-    def __reduce__(self) -> NoReturn:
-        # A copy would send other data under the same noise.
-        raise LedgerError("a client cannot be copied or pickled; make one from the spec in each process")

@@ -171,7 +171,7 @@ class SampledGradientQuery(GradientQuery):
         """Return the number of released rounds; the draw of the current round is repeated."""
         return {"rounds": channel.progress[:JOINED]}
 
-    def randomizer(self, streams: Streams) -> NoReturn:
+    @property
+    def client_side(self) -> NoReturn:
         """Raise LedgerError, because clients in other processes would reveal the users of a round."""
-        del streams
         raise LedgerError("users of sampled rounds have no clients in other processes; run the learner's own loop")

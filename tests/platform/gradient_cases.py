@@ -13,7 +13,7 @@ from dprl.algorithms import Metric
 from dprl.algorithms.base import Releases
 from dprl.envs import CartPoleGravity, Env
 from dprl.platform.configs.experiment import Experiment, read_experiment
-from dprl.privacy import Certificate, GradientClient, GradientPrivatizer, Streams
+from dprl.privacy import Certificate, GradientPrivatizer, Streams
 from dprl.privacy.queries.gradients import GradientLayout
 
 DIMENSION = 7 * 3
@@ -41,7 +41,7 @@ class Walker:
     def __init__(self, privatizer: GradientPrivatizer, seed: int) -> None:
         self.privatizer = privatizer
         self.episodes_done = 0
-        self._senders = GradientClient(privatizer.client_spec)
+        self._senders = privatizer.new_client()
         self._parameters = np.random.default_rng(seed).normal(size=DIMENSION)
         self._lucky = seed % 2 == 1
 

@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from dprl.privacy import CountPrivatizer, UserRecord
+from dprl.privacy import CountPrivatizer, SubmissionRange, UserRecord
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.gram import Gram, GramRelease
 from dprl.privacy.mechanisms.sampling import SILENT
 from dprl.privacy.mechanisms.vectors import VectorMechanism, fill_message
 from dprl.privacy.queries.base import CHARGED
-from dprl.privacy.queries.counts import Released
+from dprl.privacy.queries.counts import Released, add_message
 from dprl.privacy.queries.gradients import estimate_all
 from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery, add_statistics, send_statistics
 
 
+def part_of(lease: SubmissionRange, start: int, stop: int) -> SubmissionRange:
+    """Return items start..stop-1 of a range, as of a list."""
+    return replace(lease, first=lease.first + start, last=lease.first + stop - 1)
+
+
+def message_of(privatizer: CountPrivatizer, record: UserRecord, user: int) -> Float64Array:
+    """Charge `user` and return their message, which is still to be received."""
+    privatizer.query.check_record(record)
+    privatizer.charge(user, user)
+    privatizer.query.send(privatizer.channel, record, user)
+    message: Float64Array = privatizer.channel.message.copy()
+    return message
+
+
 def sent(privatizer: CountPrivatizer, record: UserRecord, user: int) -> Released:
     """Send and receive the message of `user`, and return the counts of all users so far."""
-    privatizer.receive(privatizer.send(record, user))
+    message_of(privatizer, record, user)
+    add_message(privatizer.channel)
     released: Released = privatizer.release()
     return released
 

@@ -12,7 +12,6 @@ import pytest
 from scipy import stats
 
 from dprl.privacy import (
-    GradientClient,
     GradientLayout,
     GradientPrivacy,
     GradientPrivatizer,
@@ -30,6 +29,7 @@ from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.queries.gradients import receive, submit
 from dprl.privacy.queries.linear_statistics import add_statistics, correction_row, gram_row, send_statistics
+from tests.privacy.sending import part_of
 
 D, B, N = 5, 4, 11
 LAYOUT = StatisticsLayout(horizon=4, dimension=3, n_messages=2, n_agents=2, reward_dimension=2)
@@ -136,9 +136,9 @@ def test_clients_in_other_processes_give_the_sums_of_one_process(arithmetic: Any
     """Equal bit for bit, however the messages are divided; the noise of a sum is numbered by its last submission."""
     given, remote = gradients(), central(1.0, arithmetic)
     expected = outputs(central(1.0, arithmetic), given)
-    client = GradientClient(pickle.loads(pickle.dumps(remote.client_spec)))
+    client = pickle.loads(pickle.dumps(remote.new_client))()
     lease = remote.lease(2 * B)
-    parts = [client.send(lease.part(i, i + 2), given[i : i + 2]) for i in range(0, 2 * B, 2)]
+    parts = [client.send(part_of(lease, i, i + 2), given[i : i + 2]) for i in range(0, 2 * B, 2)]
     for window in (0, 1):
         found = remote.accept(*parts[2 * window : 2 * window + 2])
         np.testing.assert_array_equal(found, expected[B * window : B * (window + 1)])
@@ -147,7 +147,7 @@ def test_clients_in_other_processes_give_the_sums_of_one_process(arithmetic: Any
 
 def test_messages_for_a_trusted_server_are_clipped_by_the_client_and_again_by_the_server() -> None:
     remote = central(1e5, mechanism="clipped_gaussian", delta=1e-6, clip=2.0)
-    sent = GradientClient(remote.client_spec).send(remote.lease(B), np.full((B, D), 100.0))
+    sent = remote.new_client().send(remote.lease(B), np.full((B, D), 100.0))
     np.testing.assert_allclose(np.linalg.norm(sent.values, axis=1), 1.0)
     forged = PrivateMessages(1, 1000.0 * sent.values, sent.issuer)
     assert np.linalg.norm(remote.accept(forged)[-1]) == pytest.approx(B, rel=0.01)
@@ -155,12 +155,12 @@ def test_messages_for_a_trusted_server_are_clipped_by_the_client_and_again_by_th
 
 def test_a_sum_of_clients_is_whole_and_has_each_message_and_each_user_once() -> None:
     remote = central(n=12, submissions=3)  # 4 users
-    client = GradientClient(remote.client_spec)
+    client = remote.new_client()
     sent = [client.send(remote.lease(1), gradients(1)) for _ in range(9)]
     with pytest.raises(LedgerError, match="a sum is of 4 messages, got 3"):
         remote.accept(*sent[:3])
     remote = central(n=12, submissions=3)
-    client = GradientClient(remote.client_spec)
+    client = remote.new_client()
     sent = [client.send(remote.lease(1), gradients(1)) for _ in range(9)]
     with pytest.raises(LedgerError, match="a user is in a sum once"):
         remote.accept(*sent[1:4], sent[5])

@@ -19,11 +19,11 @@ from dprl.privacy import (
     GradientPrivacy,
     LedgerError,
     NoiseConfig,
+    PrivateMessages,
     Privatizer,
     ServerPrivatizer,
     Streams,
     UserClient,
-    UserMessage,
     UserRecord,
 )
 from tests.privacy.sending import sent
@@ -49,13 +49,13 @@ def records(planned: Make, users_of: Callable[[Any, int], Records]) -> Records:
     return users_of(planned(CountPrivacy("ldp", 1.0)), USERS)
 
 
-def made(planned: Privatizer[Any], user: int, record: Any, folder: Path, server: str = "") -> UserMessage:
+def made(planned: Privatizer[Any], user: int, record: Any, folder: Path, server: str = "") -> PrivateMessages:
     where = folder / str(user)
     where.mkdir(parents=True, exist_ok=True)
     client = UserClient(planned, user, where)
     message = client.submit(record, server)
     client.close()
-    return UserMessage.from_json(message.to_json())
+    return PrivateMessages.from_json(message.to_json())
 
 
 @contextmanager
@@ -205,7 +205,7 @@ def test_a_client_charges_first_and_sends_the_same_bytes_again(
         again.submit(records[1])
     for other in (1, 3):
         with pytest.raises(LedgerError, match=f"message 2 waits, got an acknowledgement of {other}"):
-            again.acknowledge(UserMessage(other, first.values, first.issuer))
+            again.acknowledge(PrivateMessages(other, first.values, first.issuer))
     again.acknowledge(first)
     with pytest.raises(LedgerError, match="has made all 1 submissions"):
         again.submit(records[1])
@@ -232,24 +232,24 @@ def test_what_does_not_fit_is_refused_and_not_counted(planned: Make, records: Re
         good = made(plan, 1, records[0], tmp_path, server.run)
         for value in (-1.0, 0.5, 5.0, 2.0**60):
             values = good.values.copy()
-            values[0] = value
+            values[0, 0] = value
             with pytest.raises(ValueError, match=r"must lie in 0\.\.4"):
-                server.receive_once(UserMessage(1, values, good.issuer))
+                server.receive_once(PrivateMessages(1, values, good.issuer))
         with pytest.raises(ValueError, match="finite numbers"):
-            server.receive_once(UserMessage(1, good.values[:-1], good.issuer))
+            server.receive_once(PrivateMessages(1, good.values[:, :-1], good.issuer))
         with pytest.raises(ValueError, match=r"must lie in 1\.\.21"):
-            server.receive_once(UserMessage(22, good.values, good.issuer))
+            server.receive_once(PrivateMessages(22, good.values, good.issuer))
         with pytest.raises(LedgerError, match="must be of this run"):
             server.receive_once(made(planned(CountPrivacy("ldp", 1.0)), 2, records[1], tmp_path))
-        with pytest.raises(LedgerError, match="no users' records"):
-            server.send(records[0], 1)
+        with pytest.raises(ValueError, match="one submission"):
+            server.receive_once(PrivateMessages(1, np.tile(good.values, (2, 1)), good.issuer))
         assert server.charged == 0
         with pytest.raises(LedgerError, match="in use by another run"):
             ServerPrivatizer(plan, folder)
         server.receive_once(good)
-    for text in ("", "[]", "[" * 100_000, '{"user": 1}', '{"user": 1, "issuer": "x", "values": [NaN]}'):
+    for text in ("", "[]", "[" * 100_000, '{"first": 1}', '{"first": 1, "issuer": "x", "values": [[NaN]]}'):
         with pytest.raises(ValueError, match="a message must be JSON"):
-            UserMessage.from_json(text)
+            PrivateMessages.from_json(text)
 
 
 @pytest.mark.parametrize("gone", ["charges", "state.npz", "messages"])

@@ -18,7 +18,6 @@ import pytest
 from dprl.privacy import (
     PRIVACY_SETTINGS,
     CountPrivacy,
-    GradientClient,
     GradientPrivacy,
     LedgerError,
     NoiseConfig,
@@ -33,6 +32,7 @@ from dprl.privacy.designs.linear_statistics import CERTIFIED
 from dprl.privacy.queries import counts
 from dprl.privacy.queries.gradients import GradientLayout, receive, submit
 from dprl.privacy.queries.linear_statistics import add_statistics, send_statistics
+from tests.privacy.sending import part_of
 
 N_USERS, DIMENSION = 15, 6
 OS, SEEDED = NoiseConfig(entropy="os"), NoiseConfig()
@@ -75,11 +75,11 @@ def of_gradients(settings: Any, noise: NoiseConfig, *_: object) -> Case:
 
 def of_senders(settings: Any, noise: NoiseConfig, *_: object) -> Case:
     privatizer = settings.build(GradientLayout(DIMENSION), N_USERS, Streams(0, "forks", noise))
-    sender, lease = GradientClient(privatizer.client_spec), privatizer.lease(N_USERS)
+    sender, lease = privatizer.new_client(), privatizer.lease(N_USERS)
 
     def release(user: int, data: int) -> bytes:
         given = np.random.default_rng(data).normal(size=(1, DIMENSION))
-        return bytes(sender.send(lease.part(user - 1, user), given).values.tobytes())
+        return bytes(sender.send(part_of(lease, user - 1, user), given).values.tobytes())
 
     return Case(privatizer, release)
 

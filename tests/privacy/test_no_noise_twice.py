@@ -18,7 +18,6 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from dprl.privacy import (
     CountPrivacy,
-    GradientClient,
     GradientPrivacy,
     NoiseConfig,
     StatisticsLayout,
@@ -31,7 +30,7 @@ from dprl.privacy.designs.counts import report_names
 from dprl.privacy.designs.linear_statistics import CERTIFIED
 from dprl.privacy.queries.gradients import GradientLayout
 from dprl.privacy.queries.linear_statistics import add_statistics, send_statistics
-from tests.privacy.sending import sent
+from tests.privacy.sending import message_of, sent
 
 N_USERS, HORIZON, DIMENSION, WINDOW = 5, 6, 300, 64
 LAYOUT = StatisticsLayout(horizon=4, dimension=8, n_messages=2, n_agents=2, reward_dimension=8)
@@ -43,7 +42,7 @@ def of_counts(settings: CountPrivacy, streams: Streams, families: Any) -> Messag
     privatizer = settings.build(families(HORIZON, n_states=5, n_actions=3), N_USERS, streams)
     shape = (HORIZON, len(privatizer.query.families.families))
     nobody = UserRecord(np.zeros(shape, dtype=np.int64), np.zeros(shape))
-    return [privatizer.send(nobody, user).values.copy() for user in range(1, N_USERS + 1)]
+    return [message_of(privatizer, nobody, user) for user in range(1, N_USERS + 1)]
 
 
 def of_cells(settings: CountPrivacy, streams: Streams, families: Any) -> Messages:
@@ -53,7 +52,7 @@ def of_cells(settings: CountPrivacy, streams: Streams, families: Any) -> Message
     nobody = UserRecord(np.zeros(shape, dtype=np.int64), np.zeros(shape))
     found = []
     for user in range(1, N_USERS * 400 + 1):
-        message = privatizer.send(nobody, user).values
+        message = message_of(privatizer, nobody, user)
         found.append(message[message.size % n_cells :].reshape(-1, n_cells).argmax(axis=1).astype(np.float64))
     return list(np.concatenate(found).reshape(N_USERS, -1))
 
@@ -64,7 +63,7 @@ def of_coins(settings: CountPrivacy, streams: Streams, families: Any) -> Message
     shape = (HORIZON * 6, len(privatizer.query.families.families))
     found = []
     for user in range(1, N_USERS + 1):
-        privatizer.send(UserRecord(np.zeros(shape, dtype=np.int64), np.full(shape, 0.5)), user)
+        message_of(privatizer, UserRecord(np.zeros(shape, dtype=np.int64), np.full(shape, 0.5)), user)
         found.append(privatizer.channel.coins.copy())
     return found
 
@@ -72,7 +71,7 @@ def of_coins(settings: CountPrivacy, streams: Streams, families: Any) -> Message
 def of_gradients(settings: GradientPrivacy, streams: Streams, _: object) -> Messages:
     privatizer = settings.build(GradientLayout(DIMENSION), 2 * N_USERS, streams)
     lease = privatizer.lease(2 * N_USERS)
-    sent = GradientClient(privatizer.client_spec).send(lease, np.zeros((len(lease), DIMENSION)))
+    sent = privatizer.new_client().send(lease, np.zeros((len(lease), DIMENSION)))
     return list(privatizer.accept(sent))
 
 

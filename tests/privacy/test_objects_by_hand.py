@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from dprl.privacy import (
@@ -16,17 +15,14 @@ from dprl.privacy import (
     StatisticsLayout,
     StatisticsPrivacy,
     Streams,
-    UserRecord,
 )
 from dprl.privacy.counters import BinaryTree
 from dprl.privacy.ledger import Ledger
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
-from dprl.privacy.messages import UserMessage
 from dprl.privacy.privatizer import Privatizer
 
 FAMILIES = CountFamilies(2, (CountFamily("visits", 3), CountFamily("rewards", 3, indicator=False)))
 STREAMS = Streams(0, "by hand")
-RECORD = UserRecord(np.array([[1, 2], [0, 1]]), np.ones((2, 2)))
 
 
 def counts(model: str = "jdp", **settings: Any) -> Privatizer[Any]:
@@ -62,14 +58,6 @@ def test_a_user_of_one_query_is_in_all_its_releases(groups: tuple[tuple[int, ...
 def test_what_a_certificate_reads_is_fixed(name: str) -> None:
     with pytest.raises(AttributeError, match=f"{name} of a privatizer is fixed"):
         setattr(counts(), name, None)
-
-
-def test_a_message_has_its_shape() -> None:
-    users = counts("ldp")
-    sent = users.send(RECORD, 1)
-    with pytest.raises(LedgerError, match="a message has shape"):
-        users.receive(UserMessage(1, np.array([1e6]), sent.issuer))
-    users.receive(sent)
 
 
 def test_a_resumed_run_remembers_that_it_simulates_blocks() -> None:

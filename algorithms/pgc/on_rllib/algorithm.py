@@ -110,7 +110,7 @@ class GradientCollection(Algorithm):
     @property
     def lost(self) -> int:
         """Number of leased submissions neither applied nor pending; their agents are not asked again."""
-        return int(self._journaled.privatizer.charged) - self._journaled.unasked - self.submissions
+        return int(self._journaled.privatizer.leased) - self.submissions
 
     def get_module(self, module_id: str = DEFAULT_MODULE_ID) -> TorchRLModule:
         """Return the module with the parameters after the last update."""
@@ -275,7 +275,7 @@ class _Workers:
 
     Args:
         group: RLlib's runners; without remote runners the local one plays.
-        journaled: has the spec of the runners' clients. in_flight: most batches per runner.
+        journaled: makes the runners' clients. in_flight: most batches per runner.
         limit: seconds per batch of a remote runner. After that the runner is killed and restarted, because an episode
             may be endless, and the batch is lost.
     """
@@ -301,17 +301,17 @@ class _Workers:
 
     def send(self, runner: int, batch: Batch) -> None:
         """Let a runner play a batch."""
-        spec = self._journaled.privatizer.client_spec
+        new_client = self._journaled.privatizer.new_client
         if runner == _LOCAL:
             started = time.perf_counter()
-            reply = self._group.local_env_runner.report(batch, spec)
+            reply = self._group.local_env_runner.report(batch, new_client)
             self.waited += time.perf_counter() - started
             self._played.append((batch.slots, reply))
             return
         actor = self._group._worker_manager.actors()[runner]
         if all(busy != runner for busy, _ in self._pending.values()):
             self._begun[runner] = time.monotonic()
-        self._pending[actor.report.remote(batch, spec)] = (runner, batch.slots)
+        self._pending[actor.report.remote(batch, new_client)] = (runner, batch.slots)
 
     def outcomes(self) -> list[Outcome]:
         """Wait until a batch is played or lost; return all such batches.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, NoReturn
 
 import gymnasium as gym
@@ -18,9 +18,7 @@ from ray.rllib.utils.checkpoints import Checkpointable
 
 from dprl.algorithms.pgc.aggregator import Batch, LocalUpdate, Reply, report
 from dprl.algorithms.pgc.user_code import error_barrier, one_thread, silent
-from dprl.privacy import GradientClient
-from dprl.privacy.queries.base import ClientSpec
-from dprl.privacy.queries.gradients import GradientQuery
+from dprl.privacy import Client
 
 _FAILED = "agents could not report, and none of their data has left the runner; test the environment and module alone"
 
@@ -54,7 +52,7 @@ class PrivateEnvRunner(EnvRunner, Checkpointable):
         super().__init__(config=config, **kwargs)
         self._env_creator = kwargs["env_creator"]
         self._update: LocalUpdate | None = None
-        self._client: GradientClient | None = None
+        self._client: Client | None = None
         self._shows_scores = bool(self.config.shows_scores)
         self.make_env()
         self.make_module()
@@ -106,7 +104,7 @@ class PrivateEnvRunner(EnvRunner, Checkpointable):
         """Return the arguments to rebuild the runner."""
         return (), {"config": self.config}
 
-    def report(self, batch: Batch, spec: ClientSpec[GradientQuery]) -> Reply:
+    def report(self, batch: Batch, new_client: Callable[[], Client]) -> Reply:
         """Let the agents of a batch play; return their messages, and their scores if a simulation reads them.
 
         Raises ValueError for an unsupported environment or module, LedgerError for a repeated submission, and
@@ -114,9 +112,9 @@ class PrivateEnvRunner(EnvRunner, Checkpointable):
         """
         started, reply = time.monotonic(), None
         # Outside of the barrier: errors of settings, environment and module constructors are public.
-        if self._update is None or self._client is None or self._client.spec.issuer != spec.issuer:
+        if self._update is None or self._client is None or self._client.issuer != batch.lease.issuer:
             self._update = self.config.local_update(self.env, self.module, self._create)
-            self._client = GradientClient(spec)  # it remembers the submissions that it has sent
+            self._client = new_client()  # it remembers the submissions that it has sent
         with silent(), error_barrier(refusals=True), one_thread():
             reply = report(self._update, batch, self._client, shows_scores=self._shows_scores)
         if (seconds := self.config.round_seconds) > 0.0:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dprl.algorithms.pgc import Aggregator, CollectionRules, Reply
 from dprl.algorithms.pgc.aggregator import last_startable
-from dprl.privacy import GradientClient, GradientPrivacy, GradientPrivatizer, PrivateMessages, Streams
+from dprl.privacy import Client, GradientPrivacy, GradientPrivatizer, PrivateMessages, Streams
 from dprl.privacy.queries.gradients import GradientLayout
 
 DIMENSION, FIRST = 5, np.linspace(-1.0, 1.0, 5)
@@ -19,7 +19,7 @@ def privatizer(n: int) -> GradientPrivatizer:
     return GradientPrivacy("ldp", 8.0, clip=2.0).build(GradientLayout(DIMENSION), n, Streams(3, "aggregator"))
 
 
-def sent(agents: GradientPrivatizer, k: int, sender: GradientClient) -> PrivateMessages:
+def sent(agents: GradientPrivatizer, k: int, sender: Client) -> PrivateMessages:
     gradients = np.random.default_rng(agents.charged).normal(size=(k, DIMENSION))
     return sender.send(agents.lease(k), gradients)
 
@@ -44,7 +44,7 @@ HALVING = {"printed": 0.0, "halving": 7.0}
 def test_updates_are_equation_22_whatever_the_order_of_arrival(halving: float, buffer_size: int, order: str) -> None:
     rule = CollectionRules(50, buffer_size, 0.5, halving)
     agents = privatizer(40)
-    sender = GradientClient(agents.client_spec)
+    sender = agents.new_client()
     batches = [(np.arange(first, first + 5), sent(agents, 5, sender)) for first in range(1, 41, 5)]
     aggregator = Aggregator(rule, FIRST, agents.accept)
     arriving = batches if order == "in order" else [batches[i] for i in np.random.default_rng(0).permutation(8)]
@@ -57,7 +57,7 @@ def test_updates_are_equation_22_whatever_the_order_of_arrival(halving: float, b
 
 def test_a_message_waits_for_its_turn() -> None:
     agents = privatizer(4)
-    sender = GradientClient(agents.client_spec)
+    sender = agents.new_client()
     first, second = sent(agents, 1, sender), sent(agents, 1, sender)
     aggregator = Aggregator(CollectionRules(8, 1, 0.5), FIRST, agents.accept)
     aggregator.receive(np.array([2]), Reply(second))
@@ -69,7 +69,7 @@ def test_a_message_waits_for_its_turn() -> None:
 
 def test_agents_get_the_version_that_the_schedule_says() -> None:
     agents = privatizer(20)
-    sender = GradientClient(agents.client_spec)
+    sender = agents.new_client()
     aggregator = Aggregator(CollectionRules(3, 2, 0.5), FIRST, agents.accept)
     versions = [FIRST]
     for slot in range(1, 13):
@@ -93,7 +93,7 @@ def test_only_sealed_messages_get_in() -> None:
 
 def test_a_slot_is_filled_once() -> None:
     agents = privatizer(4)
-    sender = GradientClient(agents.client_spec)
+    sender = agents.new_client()
     aggregator = Aggregator(CollectionRules(8, 1, 0.5), FIRST, agents.accept)
     aggregator.receive(np.array([1]), Reply(sent(agents, 1, sender)))
     again = sent(agents, 1, sender)
@@ -107,7 +107,7 @@ def test_a_state_continues() -> None:
     agents, others = privatizer(12), privatizer(12)
     whole = Aggregator(CollectionRules(4, 3, 0.5), FIRST, agents.accept)
     half = Aggregator(CollectionRules(4, 3, 0.5), FIRST, others.accept)
-    one, other = GradientClient(agents.client_spec), GradientClient(others.client_spec)
+    one, other = agents.new_client(), others.new_client()
     for slot in range(1, 8):
         whole.receive(np.array([slot]), Reply(sent(agents, 1, one)))
         half.receive(np.array([slot]), Reply(sent(others, 1, other)))
@@ -124,7 +124,7 @@ def test_a_state_continues() -> None:
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=9), st.randoms(use_true_random=False))
 def test_scores_come_out_in_order_as_soon_as_they_can(lengths: list[int], order: object) -> None:
     agents, out = privatizer(sum(lengths)), list[float]()
-    sender = GradientClient(agents.client_spec)
+    sender = agents.new_client()
     rules = CollectionRules(50, 1, 0.5)
     aggregator = Aggregator(rules, FIRST, agents.accept, lambda scores: out.extend(scores.tolist()))
     ends = [sum(lengths[: i + 1]) for i in range(len(lengths))]

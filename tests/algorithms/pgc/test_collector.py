@@ -19,7 +19,7 @@ from dprl.algorithms.pgc_a3c.agent_batch import agent_batch
 from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import compiled_update
 from dprl.envs import CartPoleGravity
-from dprl.privacy import GradientClient, GradientPrivacy, LedgerError, Streams
+from dprl.privacy import GradientPrivacy, LedgerError, Streams
 from dprl.privacy.queries.gradients import GradientLayout
 
 STREAMS = Streams(3, "collecting")
@@ -87,7 +87,7 @@ class Run:
 
     def agents(self, lanes: int) -> Callable[[Batch], Reply]:
         update = compiled_update(self.box, agent_batch(lanes, ENV, STREAMS))
-        client = GradientClient(self.journaled.privatizer.client_spec)
+        client = self.journaled.privatizer.new_client()
         return lambda batch: report(update, batch, client, shows_scores=True)
 
     @property

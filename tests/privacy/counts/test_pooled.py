@@ -32,6 +32,7 @@ from dprl.privacy.counters import ExactCounter
 from dprl.privacy.counters.error import UnaryCell, _log_pooled_moment
 from dprl.privacy.queries.count_layout import CountEncoding
 from dprl.privacy.queries.counts import CountQuery
+from tests.privacy.sending import sent
 
 H, PAIRS, STATES = 6, 4, 2
 FAMILIES = (
@@ -117,7 +118,7 @@ def test_they_are_the_counts_of_all_steps(kind: str) -> None:
         record.value[:] = np.round(record.value)  # so that coins are not random
     privatizer = exactly(pooled(), kind)
     for user, record in enumerate(records, start=1):
-        privatizer.receive(privatizer.send(record, user))
+        sent(privatizer, record, user)
     counts = privatizer.release()
     expected = {family.name: np.zeros(family.width) for family in FAMILIES}
     for record in records:
@@ -139,7 +140,7 @@ def test_local_reports_add_up_to_them_on_average(mechanism: str) -> None:
         record = trajectory(generator)
         record.value[:] = np.round(record.value)
         for privatizer in (exact, noisy):
-            privatizer.receive(privatizer.send(record, user))
+            sent(privatizer, record, user)
     truth, found = exact.release().values, noisy.release().values
     certificate = noisy.certificate("x").to_dict()
     assert certificate["verdict"] == "holds"

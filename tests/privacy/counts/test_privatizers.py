@@ -10,7 +10,7 @@ from scipy import stats
 
 from dprl.privacy import CountFamilies, CountPrivacy, CountPrivatizer, Streams, UserRecord
 from dprl.privacy.queries.counts import release, send_and_aggregate
-from tests.privacy.sending import sent
+from tests.privacy.sending import message_of, sent
 
 Families = Callable[..., CountFamilies]
 Users = Callable[[CountPrivatizer, int], list[UserRecord]]
@@ -65,10 +65,10 @@ def test_the_same_user_with_and_without_a_neighbour_in_the_past_sends_the_same_r
     rng = np.random.default_rng(0)
     families = tabular_families(HORIZON)
     one, other = (CountPrivacy("ldp", 1.0).build(families, 2, Streams(0, "x")) for _ in range(2))
-    one.send(random_contribution(families, rng), 1)
-    other.send(random_contribution(families, rng), 1)
+    message_of(one, random_contribution(families, rng), 1)
+    message_of(other, random_contribution(families, rng), 1)
     second = random_contribution(families, rng)
-    assert np.array_equal(one.send(second, 2).values, other.send(second, 2).values)
+    assert np.array_equal(message_of(one, second, 2), message_of(other, second, 2))
 
 
 def test_local_reports_have_the_certified_scale_and_no_other(tabular_families: Families) -> None:
@@ -76,7 +76,7 @@ def test_local_reports_have_the_certified_scale_and_no_other(tabular_families: F
     families = tabular_families(20, n_states=8, n_actions=3)
     privatizer = CountPrivacy("ldp", 2.0, families="separate").build(families, 2, Streams(0, "scale"))
     shape = (20, 3)
-    noise = privatizer.send(UserRecord(np.zeros(shape, dtype=np.int64), np.zeros(shape)), 1).values
+    noise = message_of(privatizer, UserRecord(np.zeros(shape, dtype=np.int64), np.zeros(shape)), 1)
     scale = 6 * 20 / 2.0
     assert stats.kstest(noise, stats.laplace(scale=scale).cdf).pvalue > 1e-3
     for factor in (2 / 3, 3 / 2):

@@ -17,6 +17,7 @@ from dprl.privacy.accounting.amplification import ShuffledLoss, local_epsilon
 from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.noise_design import NoiseDesign
 from dprl.privacy.schedule import ReleaseSchedule
+from tests.privacy.sending import sent
 
 MDP = RiverSwim(n_states=3, horizon=4).build()
 FAMILIES = count_families(MDP)
@@ -73,26 +74,25 @@ def test_plans_wait_for_full_blocks(simulation: Any) -> None:
     assert np.isfinite(learner.privatizer.release().values).all()
 
 
-def sent(privatizer: CountPrivatizer, first: int, last: int) -> None:
+def sent_by(privatizer: CountPrivatizer, first: int, last: int) -> None:
     record = UserRecord(np.zeros((4, 3), dtype=np.int64), np.ones((4, 3)))
     for user in range(first, last + 1):
-        privatizer.receive(privatizer.send(record, user))
-        privatizer.release()  # the release changes only if this user fills a block
+        sent(privatizer, record, user)  # the release changes only if this user fills a block
 
 
 @pytest.mark.parametrize("users", [1, 30, 35, 59, 60])
 def test_a_resumed_run_releases_no_report_of_a_block_under_way(users: int) -> None:
     privacy = replace(PRIVACY, smallest_block=30)
     whole, resumed = (privacy.build(FAMILIES, 200, STREAMS, growth=0.01) for _ in range(2))
-    sent(whole, 1, users)
+    sent_by(whole, 1, users)
     state = whole.state_dict()
     resumed.load_state_dict({key: array.copy() for key, array in state.items()})
     live, again = whole.release(), resumed.release()
     assert (live.users, again.users) == (users // 30 * 30,) * 2
     assert np.array_equal(live.values, again.values)
     assert bool(live.values.any()) == (users >= 30)
-    sent(whole, users + 1, 90)
-    sent(resumed, users + 1, 90)
+    sent_by(whole, users + 1, 90)
+    sent_by(resumed, users + 1, 90)
     assert np.array_equal(whole.release().values, resumed.release().values)
 
 
@@ -111,12 +111,12 @@ def test_no_run_goes_on_from_a_journal_with_the_rest_of_a_block(tmp_path: Path) 
     privacy = replace(PRIVACY, smallest_block=30, mechanism="discrete_laplace")
     streams = Streams(0, "shuffle", NoiseConfig(entropy="os"))
     first = privacy.build(FAMILIES, 200, streams, ChargeJournal(tmp_path / "charges"), growth=0.01)
-    sent(first, 1, 28)
+    sent_by(first, 1, 28)
     del first
     with pytest.raises(LedgerError, match=r"cannot go on from a journal, .*; begin another attempt"):
-        sent(privacy.build(FAMILIES, 200, streams, ChargeJournal(tmp_path / "charges"), growth=0.01), 29, 30)
+        sent_by(privacy.build(FAMILIES, 200, streams, ChargeJournal(tmp_path / "charges"), growth=0.01), 29, 30)
     again = privacy.build(FAMILIES, 200, streams, ChargeJournal(tmp_path / "charges", continues=False), growth=0.01)
-    sent(again, 1, 30)
+    sent_by(again, 1, 30)
     assert again.release().users == 30
     assert again.certificate("test").attempts == 2
 

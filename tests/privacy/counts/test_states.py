@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from dprl.privacy import CountPrivatizer, LedgerError, UserRecord
+from dprl.privacy.queries.counts import add_message
 from tests.privacy.conftest import KINDS
-from tests.privacy.sending import sent
+from tests.privacy.sending import message_of, sent
 
 Users = Callable[[CountPrivatizer, int], list[UserRecord]]
 Maker = Callable[..., CountPrivatizer]
@@ -29,10 +30,10 @@ def test_state_of_another_shape_or_after_the_start_is_refused(privatizer: CountP
             privatizer.load_state_dict(state | {key: state[key] + 1.0})
     with pytest.raises(ValueError, match="another seed or other settings"):
         privatizer.load_state_dict(state | {"fixed": state["fixed"] + np.uint8(1)})
-    message = privatizer.send(users_of(privatizer, 1)[0], 1)
+    message_of(privatizer, users_of(privatizer, 1)[0], 1)
     with pytest.raises(LedgerError, match="a message is under way"):
         privatizer.state_dict()
-    privatizer.receive(message)
+    add_message(privatizer.channel)
     with pytest.raises(LedgerError, match="submissions up to 1 are charged here already"):
         privatizer.load_state_dict(state)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprl.privacy import GradientClient, GradientLayout, GradientPrivacy, LedgerError, NoiseConfig, Streams
+from dprl.privacy import GradientLayout, GradientPrivacy, LedgerError, NoiseConfig, Streams
 from dprl.privacy.counters import COUNTERS, BinaryTree, BufferedToeplitz
 from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace
@@ -126,7 +126,7 @@ def test_noise_of_the_operating_system_continues_with_a_counter_of_its_own(tmp_p
 
 def sums_of_clients(made: Any, rounds: int, value: float) -> np.ndarray:
     """Return the updates of the next windows, float64[rounds, D], of users in other processes."""
-    client, found = GradientClient(made.client_spec), []
+    client, found = made.new_client(), []
     for _ in range(rounds):
         sent = client.send(made.lease(WINDOW), np.full((WINDOW, D), value))
         found.append(made.accept(sent)[-1])
@@ -159,7 +159,7 @@ def test_after_a_crash_no_item_of_the_counter_is_released_again(counter: str, ar
 
 def test_sums_out_of_order_are_refused() -> None:
     made = privatizer()
-    client = GradientClient(made.client_spec)
+    client = made.new_client()
     one, two = (client.send(made.lease(WINDOW), np.zeros((WINDOW, D))) for _ in range(2))
     made.accept(two)
     with pytest.raises(LedgerError, match="sums are released in the order of their users, got item 1 after 2"):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.privacy import GradientClient, GradientPrivacy, LedgerError, NoiseConfig, Streams
+from dprl.privacy import GradientPrivacy, LedgerError, NoiseConfig, Streams
 from dprl.privacy.queries.gradients import GradientLayout
 from tests.channels import Message, differing_channels
 from tests.privacy.clipped_vectors import clipped
@@ -28,7 +28,7 @@ def test_noise_of_the_whole_has_the_scale_of_its_epsilon_and_no_other(noise: Noi
         GradientLayout(D), n, Streams(0, "scale", noise)
     )
     gradient = np.linspace(-1.0, 2.0, D)
-    messages = GradientClient(privatizer.client_spec).send(privatizer.lease(n), np.tile(gradient, (n, 1)))
+    messages = privatizer.new_client().send(privatizer.lease(n), np.tile(gradient, (n, 1)))
     x = (privatizer.accept(messages) - clipped(gradient, 0.25, False)).ravel()
     scale = 0.5 * 5 / 2.0
     assert stats.kstest(x, stats.laplace(scale=scale).cdf).pvalue > 1e-3
@@ -52,7 +52,7 @@ def test_all_that_leaves_an_agent_but_for_registered_noise_is_the_same(mechanism
     def record(world: int) -> Sequence[Message]:
         settings = GradientPrivacy("ldp", 2.0, mechanism=mechanism)
         privatizer = settings.build(GradientLayout(D), 30, Streams(3, "channels", noise))
-        messages = GradientClient(privatizer.client_spec).send(privatizer.lease(30), worlds[world])
+        messages = privatizer.new_client().send(privatizer.lease(30), worlds[world])
         estimates = privatizer.accept(messages)
         shown = f"{messages!r} {privatizer.channel!r} {privatizer.certificate('x').to_dict()}"
         return [
@@ -78,7 +78,7 @@ def test_bits_and_what_is_sent_in_clear_are_of_different_keys(noise: NoiseConfig
 
 def test_what_would_repeat_noise_cannot_be_copied() -> None:
     privatizer = GradientPrivacy("ldp", 2.0, mechanism="privunit").build(GradientLayout(D), 9, Streams(3, "copy"))
-    sender = GradientClient(privatizer.client_spec)
+    sender = privatizer.new_client()
     for thing in (privatizer, sender):
         for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
             with pytest.raises(LedgerError, match="cannot be copied or pickled"):

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from dprl.privacy import (
-    GradientClient,
     GradientLayout,
     GradientPrivacy,
     LedgerError,
@@ -206,7 +205,7 @@ def test_clients_in_other_processes_are_refused() -> None:
         made.lease(1)
     assert made.charged == 0
     with pytest.raises(LedgerError, match="no clients"):
-        GradientClient(made.client_spec)
+        made.new_client()
 
 
 @pytest.mark.parametrize(

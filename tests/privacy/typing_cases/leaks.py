@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from dprl.algorithms import TabularLearner
-from dprl.privacy import CountPrivatizer, GradientPrivatizer, PrivateMessages, SubmissionRange, UserMessage, UserRecord
+from dprl.privacy import CountPrivatizer, GradientPrivatizer, PrivateMessages, SubmissionRange, UserRecord
 from dprl.privacy.queries.counts import Released
 
 
-def of_counts(algorithm: TabularLearner, privatizer: CountPrivatizer, record: UserRecord, message: UserMessage) -> None:
-    privatizer.receive(privatizer.send(record, 1))
+def of_counts(
+    algorithm: TabularLearner, privatizer: CountPrivatizer, record: UserRecord, message: PrivateMessages
+) -> None:
     algorithm.plan(privatizer.release())
     algorithm.plan(np.zeros(3))  # LEAK: raw counts
     algorithm.plan(record)  # LEAK: a raw trajectory
     algorithm.plan(message)  # LEAK: a single message
-    privatizer.receive(record)  # LEAK: a raw trajectory that skips send
-    privatizer.receive(np.zeros(3))  # LEAK: numbers that were not sent
+    privatizer.accept(record)  # LEAK: a raw trajectory that skips a client
     Released(message, 1, 1)  # LEAK: a message dressed as counts
 
 

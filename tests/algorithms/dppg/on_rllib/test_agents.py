@@ -16,7 +16,7 @@ from dprl.algorithms.pgc.aggregator import Batch
 from dprl.algorithms.pgc.on_rllib.env_runner import check_playable
 from dprl.algorithms.pgc.on_rllib.learner import read_parameters
 from dprl.envs import Episodes
-from dprl.privacy import GradientClient, GradientLayout, GradientPrivatizer
+from dprl.privacy import GradientLayout, GradientPrivatizer
 from tests.algorithms.pgc_a3c.on_rllib.cases import Corridor, TwoHeads
 
 NOBODY = np.zeros(0, dtype=np.int64)
@@ -94,7 +94,7 @@ def report(made: DPPGConfig, calls: list[int]) -> np.ndarray:
     where, n = place(made), made.population
     theta = read_parameters(where[1])
     privatizer: GradientPrivatizer = made.trust_model().build(GradientLayout(len(theta), 12), n, made.streams())
-    update, client = made.local_update(*where), GradientClient(privatizer.client_spec)
+    update, client = made.local_update(*where), privatizer.new_client()
     slots, parts = 1, []
     for k in calls:
         taken = np.arange(slots, slots + k)

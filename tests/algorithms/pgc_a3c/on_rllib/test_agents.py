@@ -27,7 +27,7 @@ from dprl.algorithms.pgc_a3c.on_rllib.algorithm import (
 )
 from dprl.envs import CartPoleGravity
 from dprl.envs.cartpole import CartPoleGravityEnv
-from dprl.privacy import GradientClient, GradientPrivacy, GradientPrivatizer, LedgerError, Streams
+from dprl.privacy import GradientPrivacy, GradientPrivatizer, LedgerError, Streams
 from dprl.privacy.queries.gradients import GradientLayout
 from dprl.privacy.randomness.bits import splitmix64
 from tests.algorithms.pgc_a3c.cases import gradient_of, loss_of
@@ -110,7 +110,7 @@ def batch_of(privatizer: GradientPrivatizer, k: int, parameters: Float64Array, f
 
 
 def reporting(update: LocalUpdate, privatizer: GradientPrivatizer, shows_scores: bool) -> Callable[[Batch], Reply]:
-    client = GradientClient(privatizer.client_spec)
+    client = privatizer.new_client()
     return lambda batch: report(update, batch, client, shows_scores=shows_scores)
 
 

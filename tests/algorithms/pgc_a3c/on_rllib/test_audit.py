@@ -166,7 +166,7 @@ def test_rounds_hide_how_long_episodes_take(monkeypatch: pytest.MonkeyPatch, rou
         clock = Clock()
         monkeypatch.setattr(env_runner, "time", clock)
         here = world(settings, lambda: Private(number, nothing, clock.step))
-        here.runner.report(here.batch(1), here.privatizer.client_spec)
+        here.runner.report(here.batch(1), here.privatizer.new_client)
         return [Message.of("duration", round(clock.now, 9))]
 
     assert differing_channels(timed) == (() if round_seconds else ("duration",))
@@ -186,7 +186,7 @@ def test_padding_hides_how_long_episodes_take(fixed_draws: None, monkeypatch: py
             settings = config(Pole, training={"padded": padded})
             settings.gravity = gravity
             here = world(settings, CartPoleGravityEnv)
-            here.runner.report(here.batch(1), here.privatizer.client_spec)
+            here.runner.report(here.batch(1), here.privatizer.new_client)
             ticks.append(int(made[-1].clock[0]))
         assert (ticks[0] == ticks[1]) == padded
 
@@ -215,8 +215,8 @@ def test_a_runner_in_a_process_of_its_own(cluster: None) -> None:
         found = []
         for first in (1, 1 + AGENTS):
             batch = here.batch(first)
-            found += messages_of(ray.get(actor.report.remote(batch, here.privatizer.client_spec)))
-            found += refused(lambda batch=batch: ray.get(actor.report.remote(batch, here.privatizer.client_spec)))  # type: ignore[misc]
+            found += messages_of(ray.get(actor.report.remote(batch, here.privatizer.new_client)))
+            found += refused(lambda batch=batch: ray.get(actor.report.remote(batch, here.privatizer.new_client)))  # type: ignore[misc]
         for method in ("get_metrics", "get_state", "ping", "assert_healthy", "get_spaces"):
             found.append(Message(method, repr(ray.get(getattr(actor, method).remote())).encode()))
         found += refused(lambda: ray.get(actor.sample.remote()))

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,8 @@ from dprl.algorithms.pgc.aggregator import Batch, Reply
 from dprl.algorithms.pgc.journaled_privatizer import JOURNAL
 from dprl.algorithms.pgc.on_rllib import config as settings_of_rllib
 from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner
-from dprl.privacy import LedgerError
+from dprl.privacy import Client, LedgerError
 from dprl.privacy.messages import PrivateMessages
-from dprl.privacy.queries.base import ClientSpec
-from dprl.privacy.queries.gradients import GradientQuery
 from tests.algorithms.pgc_a3c.on_rllib.failures import (
     Record,
     adds_up,
@@ -47,18 +45,18 @@ def cluster() -> Iterator[None]:
 class Trap(PrivateEnvRunner):
     """A faulty runner with noise from the global generator, which RLlib seeds when a runner starts."""
 
-    def report(self, batch: Batch, spec: ClientSpec[GradientQuery]) -> Reply:
-        submissions = super().report(batch, spec).messages.submissions
+    def report(self, batch: Batch, new_client: Callable[[], Client]) -> Reply:
+        submissions = super().report(batch, new_client).messages.submissions
         values = np.random.laplace(size=(len(submissions), 80))
-        return Reply(PrivateMessages(int(submissions[0]), values, spec.issuer))
+        return Reply(PrivateMessages(int(submissions[0]), values, batch.lease.issuer))
 
 
 class Replays(PrivateEnvRunner):
     """A faulty runner that repeats its first reply as its third one."""
 
-    def report(self, batch: Batch, spec: ClientSpec[GradientQuery]) -> Reply:
+    def report(self, batch: Batch, new_client: Callable[[], Client]) -> Reply:
         replies: list[Reply] = self.__dict__.setdefault("replies", [])
-        replies.append(super().report(batch, spec))
+        replies.append(super().report(batch, new_client))
         return replies[0] if len(replies) == 3 else replies[-1]
 
 

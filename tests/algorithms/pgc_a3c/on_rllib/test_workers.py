@@ -67,7 +67,7 @@ def started(monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -> 
     monkeypatch.setattr(algorithm, "ray", runners)
     monkeypatch.setattr(algorithm, "time", runners)
     group: Any = runners
-    book: Any = SimpleNamespace(privatizer=SimpleNamespace(client_spec=None))
+    book: Any = SimpleNamespace(privatizer=SimpleNamespace(new_client=None))
     return runners, _Workers(group, book, 2, 10.0)
 
 

@@ -219,9 +219,9 @@ def left(here: World) -> list[Message]:
             warnings.simplefilter("always")
             for first in (1, 1 + AGENTS):
                 batch = here.batch(first)
-                found += answered(lambda batch=batch: here.runner.report(batch, here.privatizer.client_spec))  # type: ignore[misc]
+                found += answered(lambda batch=batch: here.runner.report(batch, here.privatizer.new_client))  # type: ignore[misc]
                 # A reply is asked for twice: a refusal.
-                found += answered(lambda batch=batch: here.runner.report(batch, here.privatizer.client_spec))  # type: ignore[misc]
+                found += answered(lambda batch=batch: here.runner.report(batch, here.privatizer.new_client))  # type: ignore[misc]
             found += told(here.runner)
     finally:
         logging.getLogger().removeHandler(handler)
