@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -67,7 +67,7 @@ class Certificate:
         delta_at_requested_epsilon: delta at the requested epsilon; None if there is none.
         method: how it was computed.
         verdict: on the claim. factor: the proved epsilon over the claimed one, at the claimed delta.
-        details: 'simulation', and 'composition' for composed runs. audit: the attached audit.
+        simulation: 'users' or 'blocks'. composition: of composed runs. audit: the attached audit.
     """
 
     algorithm: str
@@ -83,7 +83,8 @@ class Certificate:
     method: str
     verdict: Verdict
     factor: float | None
-    details: Mapping[str, Any] = field(default_factory=dict)
+    simulation: str = "users"
+    composition: Mapping[str, Any] | None = None
     audit: dict[str, Any] | None = None
 
     @property
@@ -139,11 +140,11 @@ class Certificate:
             "users_asked_again": self.users_asked_again,
             "covered_channels": list(threats.covered),
             "excluded_channels": [*threats.excluded, *([_SEED] if seeded else []), *([_ROUNDING] if idealised else [])],
-            "composition": self.details.get("composition"),
+            "composition": self.composition,
             "choice": design.choice,
             "error": summary.get("error"),
             "releases": query.schedule.number if query is not None and query.schedule is not None else None,
-            "simulation": self.details.get("simulation", "users"),
+            "simulation": self.simulation,
             "assumption": None if query is None else query.assumption,
             "best_available": summary.get("best_available"),
             "episodes_per_user": several_episodes(design, self.attempts),
@@ -155,10 +156,10 @@ class Certificate:
         return sealed(copy.deepcopy(certificate))
 
 
-def certify(ledger: Ledger, algorithm: str, details: Mapping[str, Any] | None = None) -> Certificate:
+def certify(
+    ledger: Ledger, algorithm: str, simulation: str = "users", composition: Mapping[str, Any] | None = None
+) -> Certificate:
     """Compute the certificate of a ledger; the claim is only compared with the result, never trusted.
-
-    details: 'simulation', 'composition'.
 
     Verdicts: `holds`; `holds_approximately` if a pure claim fails but holds at delta 1e-6; `fails`; `unbounded` if
     something leaves without noise. Raises LedgerError for a claim of another trust model or other neighbours.
@@ -193,7 +194,8 @@ def certify(ledger: Ledger, algorithm: str, details: Mapping[str, Any] | None = 
         method=f"{curve.method}; pure: {'no finite epsilon' if math.isinf(pure) else attained}",
         verdict=told,
         factor=factor,
-        details=details or {},
+        simulation=simulation,
+        composition=composition,
     )
 
 

@@ -7,7 +7,6 @@ certificate and page read the releases that the query states of them, and a priv
 from __future__ import annotations
 
 import hashlib
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -192,27 +191,6 @@ class NoiseDesign(Generic[Q]):
             )
         query.check_run(self.n_users, self.submissions)
 
-    @staticmethod
-    def of(
-        query: Any,  # noqa: ANN401 - each kind of data has its own
-        n_users: int,
-        requested: Guarantee | None,
-        submissions: int = 1,
-        noise: NoiseConfig | None = None,
-        **origin: Any,  # noqa: ANN401 - fields of the class
-    ) -> NoiseDesign[Any]:
-        """Return the design of a query's noise, which by default is claimed to meet the request."""
-        model = "none" if requested is None else requested.trust_model
-        noise = noise or NoiseConfig()
-        if requested is not None:
-            origin = {"claimed": requested, "calibration": "certified", "source": "the request", **origin}
-        releases = query.events(ENTROPY[noise.entropy])
-        threats = query.threat_model(model, submissions)
-        n_users = operator.index(n_users)
-        return NoiseDesign(
-            model, releases, threats, n_users, submissions, query=query, requested=requested, noise=noise, **origin
-        )
-
     @property
     def capacity(self) -> int:
         """Maximum number of submissions."""
@@ -235,6 +213,12 @@ class NoiseDesign(Generic[Q]):
     def has_raw_release(self) -> bool:
         """Whether something leaves without noise."""
         return any(release.mechanism is None for release in self.releases)
+
+    @property
+    def draws_blocks(self) -> bool:
+        """Whether users can be simulated in blocks: noise is seeded, and the sum of their messages has a known law."""
+        query: Any = self.query
+        return query is not None and self.noise.entropy == "seed" and query.draws_blocks
 
     def curve(self, times: int) -> PrivacyCurve:
         """Return the privacy curve of `times` submissions of one user to all releases."""

@@ -180,8 +180,8 @@ class Privatizer(Generic[Q]):
 
     @property
     def draws_blocks(self) -> bool:
-        """Whether users can be simulated in blocks: noise is seeded, and the sum of their messages has a known law."""
-        return self.streams.noise.entropy == "seed" and self._journal is None and self.query.draws_blocks
+        """Whether users can be simulated in blocks: their noise allows it, and there is no journal."""
+        return self._journal is None and self.design.draws_blocks
 
     def simulate_in_blocks(self) -> None:
         """Let `add_block` simulate users; the certificate says so. Raises LedgerError unless `draws_blocks`."""
@@ -218,7 +218,7 @@ class Privatizer(Generic[Q]):
 
     def planned_certificate(self, algorithm: str) -> Certificate:
         """Return the certificate of a run that uses all submissions."""
-        return self.certified(self.planned_ledger(), algorithm)
+        return certify(self.planned_ledger(), algorithm, self._simulation)
 
     def certificate(self, algorithm: str) -> Certificate:
         """Return the certificate of all charges so far.
@@ -229,11 +229,11 @@ class Privatizer(Generic[Q]):
         in_turn = 0 <= received <= sent <= charged <= self.charged and messages == max(sent - self._skipped, 0)
         if not in_turn or self._received.last > self.charged:
             raise LedgerError("more was sent than was charged; nothing can be certified")
-        return self.certified(self.ledger, algorithm)
+        return certify(self.ledger, algorithm, self._simulation)
 
-    def certified(self, ledger: Ledger, algorithm: str) -> Certificate:
-        """Return the certificate of a ledger of this run's releases, e.g. with other charges."""
-        return certify(ledger, algorithm, {"simulation": "blocks" if self.in_blocks else "users"})
+    @property
+    def _simulation(self) -> str:
+        return "blocks" if self.in_blocks else "users"
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return everything that changes in a run; draws are keyed by submission, so there is no generator state.

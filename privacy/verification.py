@@ -17,11 +17,10 @@ from dprl.privacy.certificate import NOT_ITS_OWN, OPEN_CHANNELS, SCHEMA, Certifi
 from dprl.privacy.designs import PRIVACY_SETTINGS
 from dprl.privacy.ledger import Ledger
 from dprl.privacy.noise_design import NoiseDesign, Release
-from dprl.privacy.privatizer import Privatizer
 from dprl.privacy.queries.count_layout import CountFamilies, PooledFamilies
 from dprl.privacy.queries.gradients import GradientLayout
 from dprl.privacy.queries.linear_statistics import StatisticsLayout
-from dprl.privacy.randomness.streams import NoiseConfig, Streams
+from dprl.privacy.randomness.streams import NoiseConfig
 
 _REFUSED = (ValueError, LedgerError, ArithmeticError, MemoryError)
 """Errors raised for facts that no run can have."""
@@ -188,7 +187,7 @@ def compose_certificates(
     names = " + ".join(dict.fromkeys(run.algorithm for run in runs))
     parts = [{key: value for key, value in each.items() if key not in NOT_ITS_OWN} for each in certificates]
     composition = {"kind": _KINDS[disjoint], "of": parts}
-    found = certify(Ledger(design, charges=[n_users]), names, {"composition": composition})
+    found = certify(Ledger(design, charges=[n_users]), names, composition=composition)
     claimed = design.claimed
     if claimed is None or found.verdict == "holds" or any(run.verdict != "holds" for run in runs):
         return found
@@ -205,15 +204,14 @@ def _recomputed(stated: Mapping[str, Any]) -> Certificate:
         return compose_certificates(parts, kind == "disjoint")
     if not isinstance(stated["algorithm"], str):
         raise LedgerError(f"algorithm must be a name, got {stated['algorithm']!r}; restore the file")
-    design = design_of(stated)
-    run = Privatizer(design, Streams(0, "", design.noise))  # it draws no noise and charges no user
-    if stated["simulation"] == "blocks":
-        run.simulate_in_blocks()
+    design, simulation = design_of(stated), "blocks" if stated["simulation"] == "blocks" else "users"
+    if simulation == "blocks" and not design.draws_blocks:
+        raise LedgerError("simulation must be users for noise that is not seeded or sums of an unknown law, got blocks")
     users, again, attempts = (_whole(stated[key]) for key in ("users", "users_asked_again", "attempts"))
     if not (1 <= attempts <= _MOST_ATTEMPTS and 0 <= again <= users and (again > 0) == (attempts > 1)):
         raise LedgerError(f"users_asked_again must be above 0 with several attempts only, got {again} in {attempts}")
     earlier = [again, *[1] * (attempts - 2)] if attempts > 1 else []
-    return run.certified(Ledger(run.design, charges=[*earlier, users]), stated["algorithm"])
+    return certify(Ledger(design, charges=[*earlier, users]), stated["algorithm"], simulation)
 
 
 def design_of(stated: Mapping[str, Any]) -> NoiseDesign[Any]:

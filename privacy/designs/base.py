@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -12,7 +13,7 @@ from dprl.privacy.counters import COUNTERS
 from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.mechanisms import laws_for
 from dprl.privacy.mechanisms.base import NODE
-from dprl.privacy.noise_design import NoiseDesign, Request
+from dprl.privacy.noise_design import ENTROPY, NoiseDesign, Request
 from dprl.privacy.privatizer import Privatizer
 from dprl.privacy.queries.base import Query
 from dprl.privacy.randomness.streams import NoiseConfig, Streams
@@ -131,8 +132,12 @@ class PrivacySettings(ABC, Generic[D, Q]):
         growth: float = 0.0,
         **origin: Any,  # noqa: ANN401 - fields of the design
     ) -> NoiseDesign[Q]:
-        """Return the design of a query with noise that meets the request, or of another `origin`."""
-        asked, growth = self.requested, 0.0 if query.schedule is None else growth
-        source = {} if asked is None else {"source": f"{MET_BY_CERTIFIED}noise"}
-        origin = {"n_users": users, **source, **origin, "request": Request(self, data, users, growth)}
-        return NoiseDesign.of(query, requested=asked, submissions=self.submissions, noise=noise, **origin)
+        """Return the design of a query's noise, which by default meets the request; `origin` overrides its fields."""
+        asked, own = self.requested, dict[str, Any](n_users=operator.index(users))
+        own["request"] = Request(self, data, users, 0.0 if query.schedule is None else growth)
+        if asked is not None:
+            own |= {"claimed": asked, "calibration": "certified", "source": f"{MET_BY_CERTIFIED}noise"}
+        releases = query.events(ENTROPY[noise.entropy])
+        threats = query.threat_model(self.model, self.submissions)
+        fixed = {"query": query, "submissions": self.submissions, "requested": asked, "noise": noise}
+        return NoiseDesign(self.model, releases, threats, **fixed, **(own | origin))

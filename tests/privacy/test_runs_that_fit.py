@@ -21,9 +21,9 @@ from dprl.privacy import (
 from dprl.privacy.base import Guarantee
 from dprl.privacy.counters import COUNTERS
 from dprl.privacy.journal import ChargeJournal
-from dprl.privacy.noise_design import NoiseDesign
 from dprl.privacy.queries.gradients import GradientLayout
 from dprl.privacy.queries.linear_statistics import StatisticsLayout
+from tests.privacy.by_hand import design_of
 
 FAMILIES = CountFamilies(2, (CountFamily("visits", 4),))
 STREAMS = Streams(0, "runs that fit")
@@ -32,7 +32,7 @@ ONE_SUBMISSION = "submissions must be 1 where a server counts or users are shuff
 
 def private(query: Any, n_users: int, submissions: int = 1) -> Privatizer[Any]:
     asked = Guarantee("jdp", 1.0, 1e-6)
-    return Privatizer(NoiseDesign.of(query, n_users, asked, submissions), STREAMS)
+    return Privatizer(design_of(query, n_users, asked, submissions), STREAMS)
 
 
 def test_a_design_runs_with_its_own_noise_and_on_its_own_streams() -> None:
@@ -67,7 +67,7 @@ def test_nobody_is_twice_in_a_window() -> None:
     settings = GradientPrivacy("jdp", 1.0, 1e-6, "clipped_gaussian", clip=1.0, submissions=3)
     built = settings.build(GradientLayout(dimension=4, window=5), 30, STREAMS)
     with pytest.raises(LedgerError, match="window must be at most n_users, 10, got 11"):
-        NoiseDesign.of(dataclasses.replace(built.query, window=11), 10, built.design.requested, 3)
+        design_of(dataclasses.replace(built.query, window=11), 10, built.design.requested, 3)
 
 
 def test_seeded_noise_is_not_drawn_again_for_other_data(tmp_path: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dprl.privacy.certificate import certify
 from dprl.privacy.ledger import Ledger
 from tests.privacy.conftest import KINDS, _privatizer
 from tests.privacy.gradients.test_correlated import privatizer as of_running_sums
@@ -34,7 +35,7 @@ def test_attempts_count_for_people_with_several_episodes(kind: str) -> None:
     made = _privatizer(kind)
     spec = made.design
     twice = Ledger(spec, charges=[spec.n_users, spec.n_users])
-    for bound in made.certified(twice, "x").to_dict()["episodes_per_user"]["bounds"]:
+    for bound in certify(twice, "x").to_dict()["episodes_per_user"]["bounds"]:
         assert float(bound["epsilon"]) >= twice.epsilon(bound["delta"]) * (1.0 - 1e-9)
         if bound["delta"] == 0.0:
             assert float(bound["epsilon"]) == pytest.approx(bound["episodes"] * twice.curve.pure_epsilon)

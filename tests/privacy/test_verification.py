@@ -19,7 +19,7 @@ import pytest
 from dprl import __version__
 from dprl.privacy import CountPrivacy, GradientLayout, GradientPrivacy, LedgerError, Streams
 from dprl.privacy.base import Sensitivity
-from dprl.privacy.certificate import sealed
+from dprl.privacy.certificate import certify, sealed
 from dprl.privacy.ledger import Ledger
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
@@ -312,7 +312,7 @@ def forged(kind: str, **changes: Any) -> dict[str, Any]:
     run = EVERY[kind]()
     releases = tuple(replace(release, **changes) for release in run.design.releases)
     ledger = Ledger(replace(run.design, releases=releases), charges=[run.capacity])
-    found: dict[str, Any] = json.loads(json.dumps(run.certified(ledger, "x").to_dict()))
+    found: dict[str, Any] = json.loads(json.dumps(certify(ledger, "x").to_dict()))
     return found
 
 

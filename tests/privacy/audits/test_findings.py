@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from dprl.privacy import CountFamilies, CountFamily, NoiseDesign, Privatizer, Streams
+from dprl.privacy import CountFamilies, CountFamily, Privatizer, Streams
 from dprl.privacy.accounting.closed_forms import GaussianDP, RandomizedResponses
 from dprl.privacy.audits.findings import (
     NOTHING_PROVED,
@@ -26,6 +26,7 @@ from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.queries.count_layout import CountEncoding
 from dprl.privacy.queries.counts import CountQuery
+from tests.privacy.by_hand import design_of
 
 PROVED = NoiseProof(2.0, None, 2.0, 0.2)
 
@@ -106,7 +107,7 @@ def test_an_audit_and_a_certificate_agree(noise: Mechanism, epsilon: float, delt
     families = CountFamilies(1, (CountFamily("visits", 2),))
     claimed = Guarantee("ldp", epsilon, delta)
     query = CountQuery(CountEncoding(families, whole=True), noise, ExactCounter(1))
-    privatizer = Privatizer(NoiseDesign.of(query, 1, claimed), Streams(0, "verdicts"))
+    privatizer = Privatizer(design_of(query, 1, claimed), Streams(0, "verdicts"))
     claim, curve = Claim(epsilon, delta), privatizer.planned_ledger().curve
     assert finding(claim, proof_of(curve, claim, exact=True)).white_box == privatizer.planned_certificate("x").verdict
 

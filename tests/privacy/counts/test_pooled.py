@@ -19,7 +19,6 @@ from dprl.privacy import (
     CountFamily,
     CountPrivacy,
     CountPrivatizer,
-    NoiseDesign,
     PooledFamilies,
     Privatizer,
     Streams,
@@ -32,6 +31,7 @@ from dprl.privacy.counters import ExactCounter
 from dprl.privacy.counters.error import UnaryCell, _log_pooled_moment
 from dprl.privacy.queries.count_layout import CountEncoding
 from dprl.privacy.queries.counts import CountQuery
+from tests.privacy.by_hand import design_of
 from tests.privacy.sending import sent
 
 H, PAIRS, STATES = 6, 4, 2
@@ -51,7 +51,7 @@ def pooled(steps: int = H) -> PooledFamilies:
 def exactly(families: CountFamilies, kind: str, n_users: int = 20) -> CountPrivatizer:
     """A privatizer without noise."""
     query = CountQuery(CountEncoding(families, kind), None, ExactCounter(n_users))
-    return Privatizer(NoiseDesign.of(query, n_users, None), STREAMS)
+    return Privatizer(design_of(query, n_users, None), STREAMS)
 
 
 def trajectory(generator: np.random.Generator, steps: int = H) -> UserRecord:

@@ -16,9 +16,9 @@ from dprl.privacy.counters import BinaryTree, ExactCounter
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.reports import UnaryEncoder
-from dprl.privacy.noise_design import NoiseDesign
 from dprl.privacy.queries.count_layout import CountEncoding
 from dprl.privacy.queries.counts import SUMS, CountQuery, add_message, encode, send_and_aggregate
+from tests.privacy.by_hand import design_of
 from tests.privacy.conftest import KINDS
 from tests.privacy.sending import message_of, sent
 
@@ -211,10 +211,10 @@ def test_noise_on_other_sides_than_those_of_the_trust_model_is_refused(
     query = CountQuery(CountEncoding(tabular_families(2)), law, counter)
     asked = None if model == "none" else Guarantee(model, 1.0)
     if sides == {"none": (False, False), "jdp": (False, True), "ldp": (True, False)}[model]:
-        assert NoiseDesign.of(query, 9, asked).model == model
+        assert design_of(query, 9, asked).model == model
     else:
         with pytest.raises(LedgerError, match=r"noise on \(the client's side, the server's side\) must be"):
-            NoiseDesign.of(query, 9, asked)
+            design_of(query, 9, asked)
 
 
 def test_a_channel_does_not_print_what_is_not_released(privatizer: CountPrivatizer) -> None:

@@ -15,8 +15,8 @@ from dprl.envs import RiverSwim
 from dprl.privacy import CountPrivacy, CountPrivatizer, LedgerError, NoiseConfig, Streams, UserRecord
 from dprl.privacy.accounting.amplification import ShuffledLoss, local_epsilon
 from dprl.privacy.journal import ChargeJournal
-from dprl.privacy.noise_design import NoiseDesign
 from dprl.privacy.schedule import ReleaseSchedule
+from tests.privacy.by_hand import design_of
 from tests.privacy.sending import sent
 
 MDP = RiverSwim(n_states=3, horizon=4).build()
@@ -151,7 +151,7 @@ def test_only_shuffled_reports_run_under_the_model_and_only_in_one_process() -> 
         privatizer.lease(3)
     for query, asked in ((privatizer.query, local.design.requested), (local.query, privatizer.design.requested)):
         with pytest.raises(LedgerError, match="reports must be shuffled with model shuffle only"):
-            NoiseDesign.of(query, 20_000, asked)
+            design_of(query, 20_000, asked)
     with pytest.raises(LedgerError, match="shuffled counts must have a report with noise, and a schedule"):
         replace(local.query, shuffled=True)
 
@@ -160,4 +160,4 @@ def test_nobody_is_twice_in_a_block() -> None:
     made = replace(PRIVACY, smallest_block=30).build(FAMILIES, 200, STREAMS, growth=0.01)
     for users, submissions in ((20, 10), (200, 2)):
         with pytest.raises(LedgerError, match="submissions must be 1 where a server counts or users are shuffled"):
-            NoiseDesign.of(made.query, users, made.design.requested, submissions)
+            design_of(made.query, users, made.design.requested, submissions)

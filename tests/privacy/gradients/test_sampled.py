@@ -13,7 +13,6 @@ from dprl.privacy import (
     GradientPrivacy,
     LedgerError,
     NoiseConfig,
-    NoiseDesign,
     Privatizer,
     Streams,
 )
@@ -21,6 +20,7 @@ from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace
 from dprl.privacy.queries.sampled_gradients import SampledGradientQuery, draw_users, release_round
 from dprl.privacy.threat_models import GRADIENT_ADJACENCY, SAMPLED_ADJACENCY
+from tests.privacy.by_hand import design_of
 
 POPULATION, WINDOW, ROUNDS, CLIP = 500, 20, 40, 2.0
 SETTINGS: dict[str, Any] = {
@@ -69,7 +69,7 @@ def test_a_claim_of_replacement_is_not_compared_with_it() -> None:
     made, other = privatizer(), GradientPrivacy("jdp", 1.0, 1e-6, "clipped_gaussian")
     assert other.requested is not None
     assert other.requested.adjacency == GRADIENT_ADJACENCY
-    mixed = Privatizer(NoiseDesign.of(made.query, POPULATION, other.requested), Streams(0, "sampled"))
+    mixed = Privatizer(design_of(made.query, POPULATION, other.requested), Streams(0, "sampled"))
     with pytest.raises(LedgerError, match="neighbours"):
         mixed.planned_certificate("dppg")
 
