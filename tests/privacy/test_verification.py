@@ -424,7 +424,7 @@ def test_a_horizon_that_no_memory_holds_is_refused_before_its_stages_are_listed(
 
 
 def test_facts_that_no_memory_holds_are_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dprl.privacy.verification.Privatizer", Mock(side_effect=MemoryError("no 16 GiB left")))
+    monkeypatch.setattr("dprl.privacy.verification.Ledger", Mock(side_effect=MemoryError("no 16 GiB left")))
     (found,) = verify(written()).differences
     assert str(found) == "no run has the stated facts: no 16 GiB left"
 

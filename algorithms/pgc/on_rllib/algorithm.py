@@ -29,7 +29,7 @@ from dprl.algorithms.pgc.collector import collect
 from dprl.algorithms.pgc.journaled_privatizer import JournaledPrivatizer, journal_folder
 from dprl.algorithms.pgc.on_rllib.config import GradientCollectionConfig
 from dprl.algorithms.pgc.on_rllib.env_runner import check_observed
-from dprl.algorithms.pgc.on_rllib.learner import PGCLearner
+from dprl.algorithms.pgc.on_rllib.learner import write_parameters
 from dprl.algorithms.pgc.scores import SCORE, ScoreTracker, record_all
 from dprl.algorithms.pgc.user_code import error_barrier, silent
 from dprl.envs.gymnasium_ids import check_step
@@ -80,7 +80,7 @@ class GradientCollection(Algorithm):
         self._journaled = JournaledPrivatizer(privatizer, journal_folder(self.config.ledger_folder, self._storage))
         rules = self.config.rules(self._journaled.privatizer)
         self._aggregator = Aggregator(rules, first, self._journaled.accept, self._note_scores)
-        self.learner.start(self._aggregator)
+        self._publish()
         self._score_tracker, self._score_sum = ScoreTracker.empty(getattr(self.config, "target", math.inf)), 0.0
         in_flight = self.config.max_requests_in_flight_per_env_runner
         self._workers = _Workers(self.env_runner_group, self._journaled, in_flight, self.config.sample_timeout_s)
@@ -90,12 +90,6 @@ class GradientCollection(Algorithm):
         # Tune calls this for an algorithm with a failed constructor, before there are settings.
         config = getattr(self, "config", None)
         return type(self).__name__ if config is None else str(super().__repr__())
-
-    @property
-    def learner(self) -> PGCLearner:
-        """The aggregator's learner, in this process."""
-        learner: PGCLearner = self.learner_group._learner
-        return learner
 
     @property
     def parameters(self) -> Float64Array:
@@ -114,7 +108,7 @@ class GradientCollection(Algorithm):
 
     def get_module(self, module_id: str = DEFAULT_MODULE_ID) -> TorchRLModule:
         """Return the module with the parameters after the last update."""
-        module: TorchRLModule = self.learner.module[module_id]
+        module: TorchRLModule = self.learner_group._learner.module[module_id]
         return module
 
     def certificate(self) -> Certificate:
@@ -142,7 +136,7 @@ class GradientCollection(Algorithm):
             patience=self.config.env_runner_restore_timeout_s,
             fixed=self.config.fixed_calls,
         )
-        self.learner.publish()
+        self._publish()
         seconds = time.perf_counter() - started
         self._log(self.submissions - before, seconds, self._workers.waited - waited)
 
@@ -202,20 +196,25 @@ class GradientCollection(Algorithm):
         not_components: str | Collection[str] | None = None,
         **kwargs: Any,  # noqa: ANN401 - as RLlib's
     ) -> dict[str, Any]:
-        """Return RLlib's state, and under `results_key` the ledger's folder and least size, and the scores."""
+        """Return RLlib's state, and under `results_key` the ledger's folder and least size, scores and aggregator."""
         state: dict[str, Any] = super().get_state(components, not_components=not_components, **kwargs)
         if self._check_component(self.results_key, components, not_components):
-            scores = {"last": self._score_tracker.last.copy(), "counts": self._score_tracker.counts.copy()}
-            state[self.results_key] = {"ledger": self._journaled.reference(), "scores": scores}
+            state[self.results_key] = {
+                "ledger": self._journaled.reference(),
+                "scores": {name: getattr(self._score_tracker, name).copy() for name in ("last", "counts")},
+                "aggregator": self._aggregator.state_dict(),
+            }
         return state
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Continue from `get_state`, with agents that were not asked before."""
+        """Continue from `get_state`, with agents that were not asked before. Raises ValueError for other settings."""
         super().set_state(state)
         if self.results_key in state:
             saved = state[self.results_key]
             for name, array in saved["scores"].items():
                 getattr(self._score_tracker, name)[:] = array
+            self._aggregator.load_state_dict(saved["aggregator"])
+            self._publish()
             self._journaled.resume(saved["ledger"])
 
     def save_to_path(self, path: str | Path | None = None, **kwargs: Any) -> str:  # noqa: ANN401 - as RLlib's
@@ -244,6 +243,10 @@ class GradientCollection(Algorithm):
     def _simulator(self, settings: dict[str, Any]) -> Any:  # noqa: ANN401 - a gym.Env
         """Return an environment in this process, without an agent."""
         return self.env_creator(EnvContext(settings, worker_index=0, num_workers=0))
+
+    def _publish(self) -> None:
+        """Write the aggregator's parameters into the module, in its own precision, for use and checkpoints."""
+        write_parameters(self.get_module(), self.parameters)
 
     def _note_scores(self, scores: Float64Array) -> None:
         self._score_sum += float(scores.sum())

@@ -1,21 +1,16 @@
-"""Aggregator as RLlib's Learner: it holds the parameters, applies private messages, and never sees data.
+"""Learner of RLlib with the module of the aggregator's parameters; it never sees data.
 
 Parameters of RLModules are flat vectors here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import torch
-from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.learner.torch.torch_learner import TorchLearner
 
 from dprl.algorithms.base import Float64Array
-from dprl.algorithms.pgc.aggregator import Aggregator
-
-_AGGREGATOR = "aggregator"
 
 
 def n_parameters(module: torch.nn.Module) -> int:
@@ -48,22 +43,7 @@ def write_parameters(module: torch.nn.Module, flat: Float64Array) -> None:
 
 
 class PGCLearner(TorchLearner):
-    """Holds an Aggregator; the module has its parameters, in the module's own precision, for use and checkpoints.
-
-    `aggregator` is set by `start`. No optimizer is registered and no loss is computed.
-    """
-
-    aggregator: Aggregator | None = None
-
-    def start(self, aggregator: Aggregator) -> None:
-        """Set the aggregator and write its parameters into the module."""
-        self.aggregator = aggregator
-        self.publish()
-
-    def publish(self) -> None:
-        """Write the aggregator's parameters into the module."""
-        if self.aggregator is not None:
-            write_parameters(self.module[DEFAULT_MODULE_ID], self.aggregator.parameters)
+    """Holds the module, into which the algorithm writes its parameters; it has no optimizer and computes no loss."""
 
     def configure_optimizers_for_module(self, module_id: str, config: object = None) -> None:
         """Register none: the aggregator updates its own parameters."""
@@ -71,23 +51,3 @@ class PGCLearner(TorchLearner):
     def compute_loss_for_module(self, **_: object) -> NoReturn:
         """Raise RuntimeError: losses are the agents' own."""
         raise RuntimeError("the aggregator computes no losses, it is sent private gradients; call train()")
-
-    def get_state(
-        self,
-        components: str | Collection[str] | None = None,
-        *,
-        not_components: str | Collection[str] | None = None,
-        **kwargs: Any,  # noqa: ANN401 - as RLlib's
-    ) -> dict[str, Any]:
-        """Return RLlib's state, and 'aggregator'."""
-        state: dict[str, Any] = super().get_state(components, not_components=not_components, **kwargs)
-        if self.aggregator is not None and self._check_component(_AGGREGATOR, components, not_components):
-            state[_AGGREGATOR] = self.aggregator.state_dict()
-        return state
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Continue from `get_state`. Raises ValueError for a state of other settings."""
-        super().set_state(state)
-        if _AGGREGATOR in state and self.aggregator is not None:
-            self.aggregator.load_state_dict(state[_AGGREGATOR])
-            self.publish()
