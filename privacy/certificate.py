@@ -106,7 +106,7 @@ class Certificate:
         """Return the certificate as JSON-ready data; infinity is written as the string 'inf'."""
         design, threats = self.design, self.design.threat_model
         query = design.query
-        summary = {} if design.request is None else design.request.settings.summary(design)
+        summary = {} if design.settings is None else design.settings.summary(design)
         claim = {"source": design.source, "calibration": design.calibration}
         noisy = [release for release in design.releases if release.mechanism is not None]
         seeded = any(release.entropy == SEEDED for release in noisy)
@@ -243,15 +243,14 @@ def release_in_json(release: Release) -> dict[str, Any]:
 
 def request_in_json(design: NoiseDesign[Any]) -> dict[str, Any] | None:
     """Return everything that determines a design, in JSON; None if it was made by hand or composed."""
-    request = design.request
-    if request is None:
+    if design.settings is None:
         return None
     return {
-        "settings": request.settings.to_dict(),
-        "kind": type(request.data).__name__,
-        "data": json.loads(json.dumps(asdict(request.data))),  # lists, as in a file
-        "users": request.users,
-        "growth": request.growth,
+        "settings": design.settings.to_dict(),
+        "kind": type(design.data).__name__,
+        "data": json.loads(json.dumps(asdict(design.data))),  # lists, as in a file
+        "users": design.users,
+        "growth": design.growth,
         "noise": asdict(design.noise),
     }
 

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from dprl.privacy.accounting.closed_forms import ChosenCurve, PrivacyCurve, Unbounded
 from dprl.privacy.accounting.composition import compose, repeat
@@ -113,20 +113,6 @@ def curve_of(
     return distinct[0] if len(distinct) == 1 else ChosenCurve(distinct, "largest")
 
 
-class Request(NamedTuple):
-    """Everything from which `settings.design` makes a design again.
-
-    settings: a config's section `privacy`. data: layout of what one user sends. users: who submit, each as often as the
-    settings allow; the expected number if they are drawn by chance. growth: of the schedule on which a learner reads
-    releases, 0 for every user.
-    """
-
-    settings: Any
-    data: Any
-    users: int
-    growth: float = 0.0
-
-
 @dataclass(frozen=True)
 class NoiseDesign(Generic[Q]):
     """What will happen to users' data in a run.
@@ -151,7 +137,9 @@ class NoiseDesign(Generic[Q]):
         calibration: 'printed', 'certified' or 'none'. source: of the scale. choice: automatic choices with their
             reasons; '' without any.
         noise: arithmetic and entropy.
-        request: what it was made from; None if it was made by hand or composed.
+        settings: a config's section `privacy`; None if the design was made by hand or composed.
+        data, users, growth: with which `settings.design` makes it again: the layout of what one user sends; the number
+            of users, an expected one if they are drawn by chance; and the growth of a learner's schedule of reads.
 
     Raises LedgerError without releases or submissions, for noise that is not that of the trust model, or if the noise
     does not account for that many users and submissions; ValueError without users.
@@ -170,7 +158,10 @@ class NoiseDesign(Generic[Q]):
     source: str = "nothing is claimed"
     choice: str = ""
     noise: NoiseConfig = field(default_factory=NoiseConfig)
-    request: Request | None = None
+    settings: Any = None
+    data: Any = None
+    users: int = 0
+    growth: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.releases:

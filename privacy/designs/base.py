@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin
 
@@ -13,7 +13,7 @@ from dprl.privacy.counters import COUNTERS
 from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.mechanisms import laws_for
 from dprl.privacy.mechanisms.base import NODE
-from dprl.privacy.noise_design import ENTROPY, NoiseDesign, Request
+from dprl.privacy.noise_design import ENTROPY, NoiseDesign
 from dprl.privacy.privatizer import Privatizer
 from dprl.privacy.queries.base import Query
 from dprl.privacy.randomness.streams import NoiseConfig, Streams
@@ -123,6 +123,12 @@ class PrivacySettings(ABC, Generic[D, Q]):
         for key, names in self.names(self.model).items():
             check_choice(key, getattr(self, key), names)
 
+    def _require(self, where: str, remedy: str, **allowed: Collection[object]) -> None:
+        """Raise ValueError, in one line, unless keys have values that are allowed `where` other keys have theirs."""
+        for key, values in allowed.items():
+            if (value := getattr(self, key)) not in values:
+                raise ValueError(f"{key} must be {' or '.join(map(str, values))} with {where}, got {value!r}; {remedy}")
+
     def _designed(
         self,
         query: Q,
@@ -133,11 +139,20 @@ class PrivacySettings(ABC, Generic[D, Q]):
         **origin: Any,  # noqa: ANN401 - fields of the design
     ) -> NoiseDesign[Q]:
         """Return the design of a query's noise, which by default meets the request; `origin` overrides its fields."""
-        asked, own = self.requested, dict[str, Any](n_users=operator.index(users))
-        own["request"] = Request(self, data, users, 0.0 if query.schedule is None else growth)
+        asked, origin = self.requested, {"n_users": operator.index(users), **origin}
         if asked is not None:
-            own |= {"claimed": asked, "calibration": "certified", "source": f"{MET_BY_CERTIFIED}noise"}
-        releases = query.events(ENTROPY[noise.entropy])
-        threats = query.threat_model(self.model, self.submissions)
-        fixed = {"query": query, "submissions": self.submissions, "requested": asked, "noise": noise}
-        return NoiseDesign(self.model, releases, threats, **fixed, **(own | origin))
+            origin = {"claimed": asked, "calibration": "certified", "source": f"{MET_BY_CERTIFIED}noise", **origin}
+        return NoiseDesign(
+            self.model,
+            query.events(ENTROPY[noise.entropy]),
+            query.threat_model(self.model, self.submissions),
+            submissions=self.submissions,
+            query=query,
+            requested=asked,
+            noise=noise,
+            settings=self,
+            data=data,
+            users=users,
+            growth=0.0 if query.schedule is None else growth,
+            **origin,
+        )

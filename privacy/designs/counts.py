@@ -123,13 +123,8 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
             self._check_printed()
 
     def _check_printed(self) -> None:
-        otherwise = "use calibration: certified"
-        if self.delta > 0:
-            raise ValueError(f"delta must be 0 with the printed calibration, got {self.delta!r}; {otherwise}")
-        if self.families not in ("separate", AUTO):
-            raise ValueError(
-                f"families must be separate with the printed calibration, got {self.families!r}; {otherwise}"
-            )
+        separate = ("separate", AUTO)
+        self._require("the printed calibration", "use calibration: certified", delta=(0,), families=separate)
         if self.counter not in (AUTO, BinaryTree.name) or self.mechanism not in (AUTO, Laplace.name):
             given = f"counter {self.counter} and mechanism" if self.model == "jdp" else "mechanism"
             tree = "binary_tree with laplace" if self.model == "jdp" else "laplace"

@@ -129,12 +129,8 @@ class GradientPrivacy(PrivacySettings[GradientLayout, GradientQuery]):
             raise ValueError("delta must be above 0 with clipped_gaussian, got 0; set one, or use clipped_laplace")
         self._check_sampling()
         if self.counter not in (_NO_COUNTER, AUTO):
-            for key, needed in (("mechanism", ClippedGaussian.name), ("sampling", "one_pass"), ("submissions", 1)):
-                if (value := getattr(self, key)) != needed:
-                    raise ValueError(
-                        f"{key} must be {needed} with counter {self.counter}, got {value!r}; no other is proved: "
-                        "change it or leave counter out"
-                    )
+            needed = {"mechanism": (ClippedGaussian.name,), "sampling": ("one_pass",), "submissions": (1,)}
+            self._require(f"counter {self.counter}", "no other is proved: change it or leave counter out", **needed)
 
     def _check_clip(self, mechanism: str) -> None:
         if self.clip is not None and mechanism == PrivUnit.name:
@@ -149,17 +145,10 @@ class GradientPrivacy(PrivacySettings[GradientLayout, GradientQuery]):
                     "episodes"
                 )
             return
-        if self.mechanism not in (AUTO, ClippedGaussian.name):
-            raise ValueError(
-                f"mechanism must be clipped_gaussian with sampling poisson, got {self.mechanism!r}; no other is proved"
-            )
+        self._require("sampling poisson", "no other is proved", mechanism=(AUTO, ClippedGaussian.name))
         if self.delta == 0:
             raise ValueError("delta must be above 0 with sampling poisson, got 0; its noise is Gaussian: set one")
-        if self.submissions > 1:
-            raise ValueError(
-                f"submissions must be left out with sampling poisson, got {self.submissions}; a user joins as many "
-                "rounds as are drawn"
-            )
+        self._require("sampling poisson", "a user joins as many rounds as are drawn: leave it out", submissions=(1,))
         if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MOST_USERS:
             raise ValueError(
                 f"population must be a whole number from 1 to {MOST_USERS} with sampling poisson, got {size!r}; write "

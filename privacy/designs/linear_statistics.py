@@ -152,30 +152,22 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
     def _check_local(self) -> None:
         for key in ("bound_ratio", "noise_scale"):
             check_positive(key, getattr(self, key))
-        if self.bound_ratio != 1 and (self.mechanism, self.calibration) != (GramBoundedLaplace.name, "printed"):
-            raise ValueError(
-                f"bound_ratio must be 1 with {self.calibration} {self.mechanism}, got {self.bound_ratio!r}; "
-                "only gram_bounded_laplace with calibration: printed lets you choose it"
-            )
+        if (self.mechanism, self.calibration) != (GramBoundedLaplace.name, "printed"):
+            where = f"{self.calibration} {self.mechanism}"
+            only = "only gram_bounded_laplace with calibration: printed lets you choose it"
+            self._require(where, only, bound_ratio=(1,))
         if self.calibration == "printed":
-            if self.rewards == "noisy":
-                raise ValueError(
-                    "rewards must be public or open with the printed calibration, got 'noisy'; the paper has no noise "
-                    "for them: use calibration: certified"
-                )
+            otherwise = "the paper has no noise for them: use calibration: certified"
+            self._require("the printed calibration", otherwise, rewards=(AUTO, "public", "open"))
             return
-        for key, allowed, remedy in (
-            ("clipping", (AUTO, "device"), "without clips no noise has a finite guarantee"),
-            ("rewards", (AUTO, "noisy", "public"), "corrections without noise have no finite guarantee"),
-            ("mechanism", CERTIFIED, "noise of bounded support is larger, or hides everything"),
-            ("noise_scale", (1,), "it sets the scale itself"),
+        for why, allowed in (
+            ("without clips no noise has a finite guarantee", {"clipping": (AUTO, "device")}),
+            ("corrections without noise have no finite guarantee", {"rewards": (AUTO, "noisy", "public")}),
+            ("noise of bounded support is larger, or hides everything", {"mechanism": CERTIFIED}),
+            ("it sets the scale itself", {"noise_scale": (1,)}),
         ):
-            value = getattr(self, key)
-            if value not in allowed:
-                raise ValueError(
-                    f"{key} must be {' or '.join(map(str, allowed))} with the certified calibration, got {value!r}; "
-                    f"{remedy}: use calibration: printed to see what it does"
-                )
+            remedy = f"{why}: use calibration: printed to see what it does"
+            self._require("the certified calibration", remedy, **allowed)
 
     @property
     def clips(self) -> bool:

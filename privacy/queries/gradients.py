@@ -317,11 +317,6 @@ class GradientQuery(Query):
         return self.law.dimension
 
     @property
-    def message_length(self) -> int:
-        """Length of a message, for any data."""
-        return self.law.message_length
-
-    @property
     def noisy_sides(self) -> tuple[bool, bool]:
         noisy, server = not isinstance(self.law, RawVector), bool(self.window)
         return noisy and not server, noisy and server
@@ -382,7 +377,7 @@ class GradientQuery(Query):
             held, size = np.zeros(1, dtype=np.int64), 0 if counter is None else d
             window = _Window(self.window, np.zeros(d), held, counter, np.zeros(size), np.zeros(size))
         noise = self.law.vector_noise(streams.key("user_noise", self.identity))
-        return GradientChannel(new_cursor(), noise, window, np.zeros(self.message_length))
+        return GradientChannel(new_cursor(), noise, window, np.zeros(self.law.message_length))
 
     def changing(self, channel: GradientChannel) -> dict[str, np.ndarray]:
         """Return the sum of the current window and the counter's noise; both stay with the server."""
@@ -431,8 +426,9 @@ class GradientQuery(Query):
         Raises LedgerError for another length, for fewer messages than a window, and unless a counter's items increase,
         also over those that were charged before a crash.
         """
-        if messages.shape[1:] != (self.message_length,):
-            raise LedgerError(f"a message has {self.message_length} numbers, got {messages.shape[1:]}; send it again")
+        length = self.law.message_length
+        if messages.shape[1:] != (length,):
+            raise LedgerError(f"a message has {length} numbers, got {messages.shape[1:]}; send it again")
         gradients, values = np.zeros((len(messages), self.dimension)), np.ascontiguousarray(messages)
         window, noise = channel.window, channel.noise
         if window is None:

@@ -233,6 +233,7 @@ class DPPGConfig(GradientCollectionConfig):
 
     def dry_run(self, env: Any, module: TorchRLModule, create: Callable[[], Any]) -> None:  # noqa: ANN401
         """Raise errors of environment and module before there are users; later errors would reveal data."""
+        check_playable(env, module, gym.spaces.Box)
         rollout, theta = self.rollout(env, module, create, 2), read_parameters(module)
         episodes = rollout.play(0, _NOBODY, sampled=True)
         rollout.updates(theta, episodes, self.learning_config())
@@ -248,7 +249,6 @@ class DPPGConfig(GradientCollectionConfig):
 
     def rollout(self, env: Any, module: Any, create: Callable[[], Any], copies: int, **keys: Any) -> _Rollout:  # noqa: ANN401
         """Return the episodes of a number of users at once; keys: see `_Rollout`. Raises ValueError."""
-        check_playable(env, module, gym.spaces.Box)
         limit = None if env.spec is None else env.spec.max_episode_steps
         if self.horizon is None and limit is None:
             raise ValueError(

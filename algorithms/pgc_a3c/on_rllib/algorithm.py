@@ -63,8 +63,9 @@ def play(
     sampled: bool,
     rng: np.random.Generator,
     options: Mapping[str, Any],
+    most_steps: int | None = None,
 ) -> _Episode:
-    """Play one episode; all random draws come from `rng`.
+    """Play one episode, or its first steps; all random draws come from `rng`.
 
     The module gets one observation at a time, so its bits do not depend on other agents.
 
@@ -85,26 +86,8 @@ def play(
         observations.append(np.asarray(observation))
         actions.append(action)
         rewards.append(float(reward))
-        if terminated or truncated:
+        if terminated or truncated or len(rewards) == most_steps:
             return _Episode(np.stack(observations), np.stack(actions), np.array(rewards), bool(terminated))
-
-
-def dry_run(env: gym.Env[Any, Any], module: TorchRLModule) -> None:
-    """Take a few steps without an agent, and raise errors of environment and module unchanged.
-
-    Later, when agents play, such errors are hidden.
-    """
-    observation, _ = env.reset(seed=0, options={})
-    for _ in range(_DRY_RUN_STEPS):
-        seen = np.asarray(observation)
-        if isinstance(module, ValueFunctionAPI):
-            with torch.no_grad():
-                module.compute_values(as_batch(seen[np.newaxis], module))
-        action = _own_action(module, seen, None)
-        observation, reward, terminated, truncated, _ = env.step(_to_env(env.action_space, action))
-        float(reward)
-        if terminated or truncated:
-            return
 
 
 def as_batch(observations: np.ndarray, module: TorchRLModule) -> dict[str, torch.Tensor]:
@@ -175,15 +158,8 @@ def torch_update(
         config: settings of the algorithm; reward 'literal' is the environment's. key: words that seed the episodes.
         agent_key uint64[5]: key from which environments' numbers of agents are computed.
 
-    Raises ValueError for an unsupported environment or module.
-
     Paper: [OT20] Algorithm 1 and eqs. (15), (16), (17) and (18).
     """
-    if not isinstance(module, ValueFunctionAPI):
-        raise ValueError(
-            f"rl_module must have the ValueFunctionAPI, got {type(module).__name__}; add compute_values to it"
-        )
-    check_playable(env, module, *OBSERVED)
     first_buffers = [buffer.clone() for buffer in module.buffers()]
 
     def write_episode(out: Float64Array, agent: int, submission: int, alpha: float) -> float:
@@ -351,7 +327,12 @@ class PGCConfig(GradientCollectionConfig):
 
     def dry_run(self, env: Any, module: TorchRLModule, create: Callable[[], Any]) -> None:  # noqa: ANN401, ARG002
         check_playable(env, module, *OBSERVED)
-        dry_run(env, module)
+        if not isinstance(module, ValueFunctionAPI):
+            raise ValueError(
+                f"rl_module must have the ValueFunctionAPI, got {type(module).__name__}; add compute_values to it"
+            )
+        some = play(env, module, 0.0, False, np.random.default_rng(0), {}, _DRY_RUN_STEPS)
+        loss_gradient(module, some, self.learning_config())
 
     def greedy_returns(self, env: Any, module: Any, create: Callable[[], Any], seeds: Sequence[int]) -> list[float]:  # noqa: ANN401, ARG002
         episodes = (play(env, module, 0.0, False, np.random.default_rng(seed), {}) for seed in seeds)

@@ -18,6 +18,7 @@ from dprl.algorithms.pgc_a3c.agent_batch import agent_batch
 from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.gradient import loss_tables
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import (
+    PGCConfig,
     _Episode,
     compiled_update,
     episode_loss,
@@ -196,7 +197,7 @@ def test_values_are_needed() -> None:
     env = Corridor()
     module = NoValues(observation_space=env.observation_space, action_space=env.action_space, model_config={})
     with pytest.raises(ValueError, match=r"^rl_module must have the ValueFunctionAPI, got NoValues; add"):
-        torch_agents(env, module, raw(6))
+        PGCConfig().dry_run(env, module, Corridor)
 
 
 def compiled(privatizer: GradientPrivatizer, lanes: int, **box: Any) -> Callable[[Batch], Reply]:

@@ -15,7 +15,6 @@ from dprl.algorithms.pgc_a3c.on_rllib.algorithm import (
     OBSERVED,
     PGCConfig,
     _Episode,
-    dry_run,
     play,
 )
 from tests.algorithms.pgc_a3c.on_rllib.cases import Corridor, TwoHeads, actor_critic
@@ -189,13 +188,16 @@ class Endless(Corridor):
 
 
 def test_what_no_episode_could_do_comes_out_before_there_are_agents() -> None:
-    dry_run(Corridor(), actor_critic(Corridor()))
-    dry_run(Corridor(box=True), actor_critic(Corridor(box=True)))
+    def dry_run(env: Corridor) -> None:
+        PGCConfig().dry_run(env, actor_critic(Corridor(box=isinstance(env.action_space, spaces.Box))), Corridor)
+
+    dry_run(Corridor())
+    dry_run(Corridor(box=True))
     with pytest.raises(AttributeError, match="positon"):
-        dry_run(Faulty(), actor_critic(Corridor()))
+        dry_run(Faulty())
     with pytest.raises(TypeError, match="options"):
-        dry_run(WithoutOptions(), actor_critic(Corridor()))
+        dry_run(WithoutOptions())
     endless = Endless()
-    dry_run(endless, actor_critic(Corridor()))
+    dry_run(endless)
     assert 5 < endless.steps_taken < 100
     assert "agent" not in endless.options
