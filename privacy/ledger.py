@@ -38,7 +38,6 @@ class Ledger:
         self.design = design
         self._journal = journal
         self._writing = journal is None
-        self._curves: dict[int, PrivacyCurve] = {}
         # Two charges at the same time could both be the last one.
         self._lock = Lock()
         secret = any(release.mechanism is not None and release.entropy == "os" for release in design.releases)
@@ -75,10 +74,7 @@ class Ledger:
     @property
     def curve(self) -> PrivacyCurve:
         """Privacy curve of all submissions of one user to all releases, in all attempts."""
-        times = self.design.submissions * self.attempts
-        if times not in self._curves:
-            self._curves[times] = self.design.curve(times)
-        return self._curves[times]
+        return self.design.curve(self.design.submissions * self.attempts)
 
     def epsilon(self, delta: float) -> float:
         """Return an epsilon that holds at `delta`; inf if none is known."""

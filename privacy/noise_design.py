@@ -7,9 +7,8 @@ certificate and page read the releases that the query states of them, and a priv
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Generic, TypeVar
 
 from dprl.privacy.accounting.closed_forms import ChosenCurve, PrivacyCurve, Unbounded
@@ -103,11 +102,12 @@ class Release:
         return tuple(line for line in (self.row_line, counter, own) if line)
 
 
+@lru_cache(maxsize=64)  # ledgers, certificates and all seeds of a cell ask for the same ones
 def curve_of(
-    releases: Sequence[Release], times: int, groups: Sequence[Sequence[int]] = (), rows: int = 1
+    releases: tuple[Release, ...], times: int, groups: tuple[tuple[int, ...], ...] = (), rows: int = 1
 ) -> PrivacyCurve:
     """Return the privacy curve of all releases together, repeated `times` times; the worst one of disjoint `groups`."""
-    together = groups or [range(len(releases))]
+    together = groups or (tuple(range(len(releases))),)
     curves = [repeat(compose([releases[i].curve(rows) for i in group]), times) for group in together]
     distinct = tuple(dict.fromkeys(curves))
     return distinct[0] if len(distinct) == 1 else ChosenCurve(distinct, "largest")

@@ -161,19 +161,9 @@ class Batch:
     version: Int64Array = field(repr=False)
 
 
-@dataclass(frozen=True, eq=False)
-class Reply:
-    """Step 3, report: output of the agents of a batch.
-
-    Args:
-        messages: one for each submission of the lease, in its order.
-        scores: float64[k], the raw scores, only if a simulation reads them; its certificate then says so.
-    """
-
-    messages: PrivateMessages
-    scores: Float64Array | None = field(default=None, repr=False)
-
-
+Reply = tuple[PrivateMessages, Float64Array | None]
+"""Step 3, report: messages, one for each submission of the batch's lease, in its order; and the raw scores float64[k],
+only if a simulation reads them: its certificate then says so."""
 LocalUpdate = Callable[[Batch], tuple[Float64Array, Float64Array]]
 """Step 2: every agent of the batch plays; gradients float64[k, d] and scores float64[k], which stay on their side."""
 
@@ -186,7 +176,7 @@ def report(update: LocalUpdate, batch: Batch, client: Client, *, shows_scores: b
     *Formal guarantee.* The client's: gradients and trajectories stay inside.
     """
     gradients, scores = update(batch)
-    return Reply(client.send(batch.lease, gradients), scores if shows_scores else None)
+    return client.send(batch.lease, gradients), scores if shows_scores else None
 
 
 class Aggregator:
@@ -245,7 +235,7 @@ class Aggregator:
 
         Raises TypeError for anything but PrivateMessages, ValueError for a filled slot.
         """
-        first, last, messages = int(slots[0]), int(slots[-1]), reply.messages
+        first, last, messages = int(slots[0]), int(slots[-1]), reply[0]
         if type(messages) is not PrivateMessages:
             raise TypeError(f"messages must be PrivateMessages, got {type(messages).__name__}; send them by a client")
         if not len(slots) == len(messages) == last - first + 1:
@@ -254,13 +244,13 @@ class Aggregator:
             raise ValueError(f"slots must be filled once, got one of {first}..{last} again; give each message its own")
         self._waiting[first] = last, reply
         while self._arrived + 1 in self._waiting:
-            self._arrived, following = self._waiting.pop(self._arrived + 1)
-            self._parts.append(following.messages)
+            self._arrived, (messages, scores) = self._waiting.pop(self._arrived + 1)
+            self._parts.append(messages)
             if not self.rules.summed or sum(map(len, self._parts)) == self.rules.buffer_size:
                 parts, self._parts = self._parts, []
                 _aggregate_all(self._state, self._accept(*parts))
-            if self._on_scores is not None and following.scores is not None:
-                self._on_scores(following.scores)
+            if self._on_scores is not None and scores is not None:
+                self._on_scores(scores)
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return the state for resuming; waiting messages count as lost."""

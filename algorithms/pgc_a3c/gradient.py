@@ -1,7 +1,7 @@
-"""The gradient of an agent's loss over one episode, in closed form.
+"""The gradient of an agent's loss over one episode, in closed form, for compiled loops.
 
-`plain_gradient` is the definition; `write_gradient` is the same for compiled loops, with steps on the columns of a
-trace. Both first differentiate the loss by the network's two outputs at each step, and then go back through the layer.
+`episode_loss` of `on_rllib/algorithm.py` is the loss, which torch differentiates. `write_gradient` first differentiates
+it by the network's two outputs at each step, on the columns of a trace, and then goes back through the layer.
 
 Paper: [OT20] eqs. (12), (13) and (15)-(18).
 """
@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dprl.algorithms.base import Float64Array, Int64Array
+from dprl.algorithms.base import Float64Array
 from dprl.algorithms.numerics import exponential
-from dprl.algorithms.pgc_a3c.network import ACTIONS, INPUTS, POLICY, UNITS, VALUE
+from dprl.algorithms.pgc_a3c.network import INPUTS, POLICY, UNITS, VALUE
 from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.privacy.mechanisms.logarithm import log_of_reduced, reduced
 
@@ -25,40 +25,6 @@ TRACE = 7
 _Z, _Y = 0, 1
 # Rows of 16 units in `LossTables.units`: the weights c of each input, the sums of z s and of y s.
 _C, _Z_SUM, _Y_SUM = 0, INPUTS, 2 * INPUTS
-
-
-def plain_gradient(
-    config: Any,  # noqa: ANN401 - a PGCA3CConfig
-    horizon: int,
-    theta: Float64Array,
-    states: Float64Array,
-    actions: Int64Array,
-) -> Float64Array:
-    """Return the gradient float64[112] of eq. (15) for an episode: states float64[T + 1, 4], actions int64[T]."""
-    c, p, v = theta[:POLICY].reshape(UNITS, INPUTS), theta[POLICY:VALUE].reshape(ACTIONS, UNITS), theta[VALUE:]
-    steps, hidden = len(actions), np.maximum(states @ c.T, 0.0)
-    d, values = hidden[:-1] @ (p[1] - p[0]), hidden @ v
-    rewards = np.ones(steps)
-    if config.reward == "terminal":
-        rewards = np.append(np.zeros(steps - 1), 1.0 if steps == horizon else -1.0)
-    powers = config.discount ** np.arange(steps, 0, -1.0)
-    returns = np.array([rewards[t:] @ config.discount ** np.arange(steps - t) for t in range(steps)])
-    by_advantage = powers if config.bootstrap != "none" else np.zeros(steps)
-    by_target = {"none": np.zeros(steps), "discounted": powers, "printed": np.ones(steps)}[config.bootstrap]
-    advantage = returns + by_advantage * values[-1] - values[:-1]  # eq. (12)
-    gap = returns + by_target * values[-1] - values[:-1]  # eq. (18)
-    right = 1.0 / (1.0 + np.exp(-d))
-    # eqs. (16) and (17), with the entropy's derivative -p (1 - p) d
-    z = advantage * (right - actions) + config.entropy_weight * right * (1.0 - right) * d
-    y, y_last = -2.0 * config.value_weight * gap, 0.0
-    if config.differentiate:  # advantage and target are functions of the values, too
-        log_chance = np.log(np.where(actions == 1, right, 1.0 - right))
-        y = y + log_chance
-        y_last = float((2.0 * config.value_weight * gap * by_target - log_chance * by_advantage).sum())
-    z, y, on = np.append(z, 0.0)[:, None], np.append(y, y_last)[:, None], hidden > 0.0
-    by_hidden = on * (z * (p[1] - p[0]) + y * v)
-    by_p = (z * hidden).sum(axis=0)
-    return np.concatenate([(by_hidden.T @ states).ravel(), -by_p, by_p, (y * hidden).sum(axis=0)])
 
 
 @shows_numbers
@@ -193,13 +159,14 @@ def _differentiate_loss(trace: Float64Array, steps: int, last: int, final: float
         larger = 1.0 / (1.0 + e)
         smaller = e * larger
         right = larger if d > 0.0 else smaller
-        advantage = sign * returns[t] + of_advantage[t] * final - value
-        gap = sign * returns[t] + of_target[t] * final - value
+        advantage = sign * returns[t] + of_advantage[t] * final - value  # eq. (12)
+        gap = sign * returns[t] + of_target[t] * final - value  # eq. (18)
+        # eqs. (16) and (17), with the entropy's derivative -p (1 - p) d
         by_difference = advantage * (right - trace[ACTION, t]) + loss.entropy_weight * (larger * smaller * d)
         z[t] = by_difference if t < steps else 0.0
         y[t] = -2.0 * loss.value_weight * gap if t < steps else 0.0
     z[last], y[last] = 0.0, 0.0
-    if loss.differentiate:
+    if loss.differentiate:  # advantage and target are functions of the values, too
         by_final = 0.0
         for t in range(last):
             d = trace[DIFFERENCE, t]

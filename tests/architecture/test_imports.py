@@ -51,9 +51,9 @@ LIBRARIES = {
 }
 ORDER = {
     "privacy": (
-        *("base", "threat_models", "messages", "randomness", "accounting", "mechanisms", "counters"),
+        *("base", "threat_models", "randomness", "accounting", "mechanisms", "counters"),
         *("noise_design", "journal", "ledger", "certificate", "schedule", "queries"),
-        *("privatizer", "resumable", "designs", "verification", "audits"),
+        *("messages", "privatizer", "resumable", "designs", "verification", "audits"),
     ),
     "platform": (
         *("errors", "redaction", "program", "environment_variables", "environments", "plugins", "configs"),

@@ -119,17 +119,12 @@ class GradientCollectionConfig(AlgorithmConfig):
 
     def privacy(self, *, model: str, **settings: Any) -> Self:  # noqa: ANN401 - the trust models' own
         """Set the trust model and its settings, and how noise is drawn (`entropy`, `arithmetic`)."""
-        known = {key for name in self.trust_models() for key in GradientPrivacy.keys(name)} | {*_NOISE}
+        known = {key for name in self._models for key in GradientPrivacy.keys(name)} | {*_NOISE}
         for key in settings:
             if key not in known:
                 raise TypeError(unknown("argument of privacy()", key, known))
         self.privacy_settings = {"model": model, **settings}
         return self
-
-    @classmethod
-    def trust_models(cls) -> list[str]:
-        """Return the names of the trust models."""
-        return [name for name in GradientPrivacy.KEYS if name in cls._models]
 
     def ledger(self, *, folder: str | None) -> Self:
         """Set the folder of the journal: an absolute path on a disk that outlives the run; None for the default."""
@@ -253,7 +248,7 @@ class GradientCollectionConfig(AlgorithmConfig):
                 "mechanism='clipped_laplace'), or privacy(model='none') for a run without privacy"
             )
         name = settings.pop("model")
-        check_choice("model", name, self.trust_models())
+        check_choice("model", name, self._models)
         known = set(GradientPrivacy.keys(name))
         for key in settings:
             if key not in known:

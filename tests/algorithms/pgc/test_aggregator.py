@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprl.algorithms.pgc import Aggregator, CollectionRules, Reply
+from dprl.algorithms.pgc import Aggregator, CollectionRules
 from dprl.algorithms.pgc.aggregator import last_startable
 from dprl.privacy import Client, GradientPrivacy, GradientPrivatizer, PrivateMessages, Streams
 from dprl.privacy.queries.gradients import GradientLayout
@@ -49,7 +49,7 @@ def test_updates_are_equation_22_whatever_the_order_of_arrival(halving: float, b
     aggregator = Aggregator(rule, FIRST, agents.accept)
     arriving = batches if order == "in order" else [batches[i] for i in np.random.default_rng(0).permutation(8)]
     for slots, messages in arriving:
-        aggregator.receive(slots, Reply(messages))
+        aggregator.receive(slots, (messages, None))
     assert (aggregator.applied, aggregator.updates) == (40, 40 // buffer_size)
     estimates = np.concatenate([messages.values for _, messages in batches])
     np.testing.assert_allclose(aggregator.parameters, parameters_by_hand(estimates, rule), rtol=1e-12)
@@ -60,10 +60,10 @@ def test_a_message_waits_for_its_turn() -> None:
     sender = agents.new_client()
     first, second = sent(agents, 1, sender), sent(agents, 1, sender)
     aggregator = Aggregator(CollectionRules(8, 1, 0.5), FIRST, agents.accept)
-    aggregator.receive(np.array([2]), Reply(second))
+    aggregator.receive(np.array([2]), (second, None))
     assert aggregator.applied == 0
     assert aggregator.parameters.tolist() == FIRST.tolist()
-    aggregator.receive(np.array([1]), Reply(first))
+    aggregator.receive(np.array([1]), (first, None))
     assert aggregator.applied == 2
 
 
@@ -78,7 +78,7 @@ def test_agents_get_the_version_that_the_schedule_says() -> None:
         batch = aggregator.batch(lease, np.array([slot]))
         expected = versions[max(0, slot - 1 - 3) // 2]
         assert batch.parameters[batch.version[0]].tolist() == expected.tolist()
-        aggregator.receive(np.array([slot]), Reply(sender.send(lease, np.ones((1, DIMENSION)))))
+        aggregator.receive(np.array([slot]), (sender.send(lease, np.ones((1, DIMENSION))), None))
         if aggregator.updates == len(versions):
             versions.append(aggregator.parameters)
     assert last_startable(aggregator.rules, aggregator.applied) == 3 + (12 // 2 + 1) * 2
@@ -88,18 +88,18 @@ def test_only_sealed_messages_get_in() -> None:
     agents = privatizer(4)
     aggregator = Aggregator(CollectionRules(0, 1, 0.5), FIRST, agents.accept)
     with pytest.raises(TypeError, match="messages must be PrivateMessages, got ndarray"):
-        aggregator.receive(np.array([1]), Reply(np.zeros((1, DIMENSION))))  # type: ignore[arg-type]
+        aggregator.receive(np.array([1]), (np.zeros((1, DIMENSION)), None))  # type: ignore[arg-type]
 
 
 def test_a_slot_is_filled_once() -> None:
     agents = privatizer(4)
     sender = agents.new_client()
     aggregator = Aggregator(CollectionRules(8, 1, 0.5), FIRST, agents.accept)
-    aggregator.receive(np.array([1]), Reply(sent(agents, 1, sender)))
+    aggregator.receive(np.array([1]), (sent(agents, 1, sender), None))
     again = sent(agents, 1, sender)
     with pytest.raises(ValueError, match="slots must be filled once"):
-        aggregator.receive(np.array([1]), Reply(again))
-    aggregator.receive(np.array([2]), Reply(again))
+        aggregator.receive(np.array([1]), (again, None))
+    aggregator.receive(np.array([2]), (again, None))
     assert aggregator.applied == 2
 
 
@@ -109,13 +109,13 @@ def test_a_state_continues() -> None:
     half = Aggregator(CollectionRules(4, 3, 0.5), FIRST, others.accept)
     one, other = agents.new_client(), others.new_client()
     for slot in range(1, 8):
-        whole.receive(np.array([slot]), Reply(sent(agents, 1, one)))
-        half.receive(np.array([slot]), Reply(sent(others, 1, other)))
+        whole.receive(np.array([slot]), (sent(agents, 1, one), None))
+        half.receive(np.array([slot]), (sent(others, 1, other), None))
     resumed = Aggregator(CollectionRules(4, 3, 0.5), np.zeros(DIMENSION), others.accept)
     resumed.load_state_dict(half.state_dict())
     for slot in range(8, 13):
-        whole.receive(np.array([slot]), Reply(sent(agents, 1, one)))
-        resumed.receive(np.array([slot]), Reply(sent(others, 1, other)))
+        whole.receive(np.array([slot]), (sent(agents, 1, one), None))
+        resumed.receive(np.array([slot]), (sent(others, 1, other), None))
     assert resumed.parameters.tobytes() == whole.parameters.tobytes()
     with pytest.raises(ValueError, match="'versions' is missing or of another shape"):
         Aggregator(CollectionRules(0, 3, 0.5), FIRST, agents.accept).load_state_dict(half.state_dict())
@@ -132,7 +132,7 @@ def test_scores_come_out_in_order_as_soon_as_they_can(lengths: list[int], order:
     order.shuffle(arriving)  # type: ignore[attr-defined]
     there: set[int] = set()
     for slots in arriving:
-        aggregator.receive(slots, Reply(sent(agents, len(slots), sender), slots.astype(np.float64)))
+        aggregator.receive(slots, (sent(agents, len(slots), sender), slots.astype(np.float64)))
         there |= set(slots.tolist())
         n = next(n for n in range(ends[-1] + 1) if n + 1 not in there)
         assert out == list(range(1, n + 1))

@@ -100,9 +100,9 @@ def report(made: DPPGConfig, calls: list[int]) -> np.ndarray:
         taken = np.arange(slots, slots + k)
         version = np.zeros(k, dtype=np.int64)
         batch = Batch(privatizer.lease(k), taken, theta[np.newaxis], version)
-        reply = aggregator.report(update, batch, client, shows_scores=True)
-        assert reply.scores is not None
-        parts.append(reply.messages.values)
+        messages, scores = aggregator.report(update, batch, client, shows_scores=True)
+        assert scores is not None
+        parts.append(messages.values)
         slots += k
     return np.concatenate(parts)
 

@@ -98,7 +98,7 @@ class _Watching(GradientCollection):
 
         def received(slots: Int64Array, reply: Reply) -> None:
             receive(slots, reply)
-            messages = reply.messages
+            messages, _ = reply
             append(folder / _APPLIED, *map(str, messages.submissions.tolist()))
             values = folder / f"{_VALUES}.{os.getpid()}.{messages.values.shape[1]}"  # the last row may be incomplete
             with values.open("ab") as file:

@@ -127,16 +127,16 @@ def test_every_agent_reports_its_own_gradient() -> None:
     module = two_heads()
     privatizer, theta = raw(n_parameters(module)), read_parameters(module)
     whole = torch_agents(Corridor(), module, privatizer)(batch_of(privatizer, 6, theta))
-    assert whole.messages.submissions.tolist() == [1, 2, 3, 4, 5, 6]
-    estimates = privatizer.accept(whole.messages)
+    assert whole[0].submissions.tolist() == [1, 2, 3, 4, 5, 6]
+    estimates = privatizer.accept(whole[0])
     assert len({tuple(row) for row in estimates.tolist()}) == 6
     # The same in other batches with other agents.
     again = raw(n_parameters(module))
     agents = torch_agents(Corridor(), two_heads(), again)
     parts = [agents(batch_of(again, k, theta, first)) for k, first in ((1, 1), (3, 2), (2, 5))]
-    assert np.array_equal(np.concatenate([again.accept(part.messages) for part in parts]), estimates)
-    assert whole.scores is not None
-    assert np.array_equal(np.concatenate([part.scores for part in parts if part.scores is not None]), whole.scores)
+    assert np.array_equal(np.concatenate([again.accept(part[0]) for part in parts]), estimates)
+    assert whole[1] is not None
+    assert np.array_equal(np.concatenate([part[1] for part in parts if part[1] is not None]), whole[1])
 
 
 def test_agents_start_from_the_version_they_are_given() -> None:
@@ -145,8 +145,8 @@ def test_agents_start_from_the_version_they_are_given() -> None:
     both, one = raw(n_parameters(module)), raw(n_parameters(module))
     mixed = batch_of(both, 3, theta)
     mixed = Batch(mixed.lease, mixed.slots, np.stack([theta, -theta]), np.array([0, 1, 0]))
-    found = both.accept(torch_agents(Corridor(), module, both)(mixed).messages)
-    alone = one.accept(torch_agents(Corridor(), two_heads(), one)(batch_of(one, 3, -theta)).messages)
+    found = both.accept(torch_agents(Corridor(), module, both)(mixed)[0])
+    alone = one.accept(torch_agents(Corridor(), two_heads(), one)(batch_of(one, 3, -theta))[0])
     assert np.array_equal(found[1], alone[1])
     assert not np.array_equal(found[0], alone[0])
 
@@ -156,7 +156,7 @@ def test_the_control_reports_zeros() -> None:
     privatizer = raw(n_parameters(module))
     agents = torch_agents(Corridor(), module, privatizer, reports="noise")
     reply = agents(batch_of(privatizer, 3, read_parameters(module)))
-    assert not privatizer.accept(reply.messages).any()
+    assert not privatizer.accept(reply[0]).any()
 
 
 def test_a_submission_is_not_sent_twice() -> None:
@@ -172,7 +172,7 @@ def test_an_agent_whose_episode_breaks_reports_a_gradient_of_zero(capsys: pytest
     module = two_heads()
     privatizer = raw(n_parameters(module))
     reply = torch_agents(Broken(), module, privatizer)(batch_of(privatizer, 6, read_parameters(module)))
-    zero = [not row.any() for row in privatizer.accept(reply.messages)]
+    zero = [not row.any() for row in privatizer.accept(reply[0])]
     key = Streams(0, "agents").key("env", "gravity")
     assert zero == [int(splitmix64(key, np.uint64(agent))) % 3 == 2 for agent in range(1, 7)]
     assert 0 < sum(zero) < 6
@@ -183,9 +183,7 @@ def test_with_noise_a_broken_episode_cannot_be_told() -> None:
     module = two_heads()
     d = n_parameters(module)
     privatizer = GradientPrivacy("ldp", 1.0).build(GradientLayout(d), 50, STREAMS)
-    values = torch_agents(Broken(), module, privatizer)(
-        batch_of(privatizer, 6, read_parameters(module))
-    ).messages.values
+    values = torch_agents(Broken(), module, privatizer)(batch_of(privatizer, 6, read_parameters(module)))[0].values
     assert np.all(values != 0.0)
 
 
@@ -211,12 +209,12 @@ def test_compiled_agents_do_not_depend_on_their_batch(box: Mapping[str, Any]) ->
     whole = compiled(one, 8, **box)(batch_of(one, 11, THETA))
     agents = compiled(other, 3, **box)
     parts = [agents(batch_of(other, k, THETA, first)) for k, first in ((4, 1), (7, 5))]
-    expected = np.concatenate([other.accept(part.messages) for part in parts])
-    assert np.array_equal(one.accept(whole.messages), expected)
-    assert whole.scores is None
+    expected = np.concatenate([other.accept(part[0]) for part in parts])
+    assert np.array_equal(one.accept(whole[0]), expected)
+    assert whole[1] is None
 
 
 def test_compiled_controls_report_zeros() -> None:
     privatizer = raw(112)
     reply = compiled(privatizer, 8, reports="noise")(batch_of(privatizer, 3, THETA))
-    assert not privatizer.accept(reply.messages).any()
+    assert not privatizer.accept(reply[0]).any()

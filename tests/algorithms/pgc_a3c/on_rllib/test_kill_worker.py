@@ -46,9 +46,9 @@ class Trap(PrivateEnvRunner):
     """A faulty runner with noise from the global generator, which RLlib seeds when a runner starts."""
 
     def report(self, batch: Batch, new_client: Callable[[], Client]) -> Reply:
-        submissions = super().report(batch, new_client).messages.submissions
+        submissions = super().report(batch, new_client)[0].submissions
         values = np.random.laplace(size=(len(submissions), 80))
-        return Reply(PrivateMessages(int(submissions[0]), values, batch.lease.issuer))
+        return PrivateMessages(int(submissions[0]), values, batch.lease.issuer), None
 
 
 class Replays(PrivateEnvRunner):

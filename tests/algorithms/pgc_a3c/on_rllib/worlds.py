@@ -243,18 +243,18 @@ def answered(ask: Callable[[], Reply]) -> list[Message]:
 
 def messages_of(reply: Reply) -> list[Message]:
     """Return a reply as its parts, and as the bytes sent between processes."""
-    values, written = reply.messages.values, pickle.dumps(reply)
-    others = [j for j, n in enumerate(reply.messages.submissions.tolist()) if n != OTHER]
+    (messages, scores), written = reply, pickle.dumps(reply)
+    values, others = messages.values, [j for j, n in enumerate(messages.submissions.tolist()) if n != OTHER]
     found = [
         Message("messages", values.tobytes()),
-        Message.of("form of messages", (*values.shape, values.dtype.itemsize, *reply.messages.submissions)),
+        Message.of("form of messages", (*values.shape, values.dtype.itemsize, *messages.submissions)),
         # With the same noise, no other agent's message changes.
         Message("messages of others", values[others].tobytes()),
         Message("reply", written),
-        Message("texts", f"{reply!r} {reply.messages!r} {sorted(vars(reply))}".encode()),
+        Message("texts", f"{messages!r} {sorted(vars(messages))}".encode()),
     ]
-    if reply.scores is not None:
-        found.append(Message.of("scores", reply.scores))
+    if scores is not None:
+        found.append(Message.of("scores", scores))
     return found
 
 
