@@ -19,7 +19,7 @@ from typing import Any, Generic, NoReturn
 
 import numpy as np
 
-from dprl.atomic_files import append, open_regular, remove_leftovers, write_arrays, write_bytes
+from dprl.atomic_files import append, open_regular, read_arrays, remove_leftovers, write_arrays, write_bytes
 from dprl.privacy.base import LedgerError
 from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.ledger import Ledger
@@ -252,8 +252,7 @@ class ServerPrivatizer(Privatizer[Q]):
                 "sum twice, as messages come in any order"
             )
         journal = ChargeJournal(folder / "charges")
-        streams = planned.streams
-        super().__init__(planned.design, streams, journal)
+        super().__init__(planned.design, planned.streams, journal)
         self._apply, self._arrays = apply, arrays or {}
         self._saved, self._counted, self._position = folder / "state.npz", RangeSet(), 0
         self._halfway = False
@@ -261,7 +260,6 @@ class ServerPrivatizer(Privatizer[Q]):
         # A server with noise of its own is named with its folder, as no other has its noise.
         self.run = run_name(planned) + (f"{_OF_ONE_SERVER}{journal.identity}" if self.server_noise else "")
         remove_leftovers(folder)
-        self._file = journal
         self._log = None if self.server_noise else _MessageLog(folder / "messages")
         try:
             if self._log is not None:
@@ -319,7 +317,8 @@ class ServerPrivatizer(Privatizer[Q]):
 
     def close(self) -> None:
         """Release the folder for another process."""
-        self._file.close()
+        if self._journal is not None:
+            self._journal.close()
         if self._log is not None:
             self._log.close()
 
@@ -355,10 +354,8 @@ class ServerPrivatizer(Privatizer[Q]):
             # Otherwise the next server could start from arrays that this one changed before it failed.
             self._save(log)
         if self._saved.exists():
-            content = self._saved.read_bytes()
             try:
-                with np.load(io.BytesIO(content), allow_pickle=False) as file:
-                    state = dict(file)
+                state = read_arrays(self._saved)
             except _DAMAGE as error:
                 raise ValueError(
                     f"{self._saved} is damaged; restore the whole folder, or begin in another with new users"

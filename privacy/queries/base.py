@@ -39,6 +39,8 @@ class Query(ABC):
     """Of a server's releases, if they are not after every user."""
     assumption: str | None = None
     """Assumption on the environment or the server, for the certificate."""
+    counter: Any = None
+    """Of a server that releases sums, or None."""
     longest_run: int = MOST_DRAWS
     """Maximum of submissions under one key."""
 
@@ -76,7 +78,9 @@ class Query(ABC):
     @property
     def counted_users(self) -> int | None:
         """Number of users that fit into a noisy counter of the server, or into shuffled blocks; None without either."""
-        return None
+        if self.schedule is not None:
+            return self.schedule.users
+        return None if self.counter is None or self.counter.node is None else int(self.counter.n_items)
 
     def check_continued(self, charged: int) -> None:  # noqa: B027
         """Raise LedgerError if a run cannot continue after `charged` submissions that only its journal records."""

@@ -268,12 +268,6 @@ class CountQuery(Query):
         described = (self.encoding, self.report, self.counter, *filter(None, [self.schedule, self.shuffled]))
         return f"counts|{noise_identity(*described)}"
 
-    @property
-    def counted_users(self) -> int | None:
-        if self.counter.node is None and not self.shuffled:
-            return None
-        return self.counter.n_items if self.schedule is None else self.schedule.users
-
     def check_continued(self, charged: int) -> None:
         """Raise LedgerError for shuffled reports after a charge: those of the interrupted block are lost."""
         if charged > 0 and self.shuffled:

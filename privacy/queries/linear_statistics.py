@@ -470,13 +470,6 @@ class StatisticsQuery(Query):
         """Maximum of submissions under one key."""
         return MOST_DRAWS // max(self.release.n_numbers, self.layout.n_corrections) - 1
 
-    @property
-    def counted_users(self) -> int | None:
-        """Number of users of a trusted server's counter."""
-        if self.counter is None:
-            return None
-        return self.counter.n_items if self.schedule is None else self.schedule.users
-
     def events(self, entropy: str) -> tuple[Release, ...]:
         """Return the releases of one user's message."""
         law, cells = self.law, self.release.n_numbers

@@ -97,7 +97,7 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
     ),
     "printed and one-hot": (
         with_privacy("{model: ldp, epsilon: 1, calibration: printed, families: one_hot}"),
-        ["must be separate with the printed calibration"],
+        ["must be separate or auto with the printed calibration"],
     ),
     "printed and exact": (
         with_privacy("{model: jdp, epsilon: 1, calibration: printed}") + "noise: {arithmetic: exact}\n",

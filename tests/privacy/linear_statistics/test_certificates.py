@@ -220,7 +220,7 @@ def test_the_scales_are_the_formulas() -> None:
         ({"rewards": "raw"}, "^rewards must be one of auto, public, noisy, open, got 'raw'"),
         ({"clipping": "none"}, "^clipping must be auto or device with the certified calibration, got 'none'"),
         ({"rewards": "open"}, "^rewards must be auto or noisy or public with the certified calibration, got 'open'"),
-        ({"calibration": "printed", "rewards": "noisy"}, "^rewards must be public or open with the printed"),
+        ({"calibration": "printed", "rewards": "noisy"}, "^rewards must be auto or public or open with the printed"),
         ({"mechanism": "gram_gaussian"}, "^delta must be above 0 with certified gram_gaussian, got 0"),
         ({"mechanism": "gram_bounded_laplace"}, "^mechanism must be gram_gaussian or gram_laplace with the certified"),
         ({"mechanism": "gram_uniform", "calibration": "printed"}, "^delta must be above 0 with printed gram_uniform"),
