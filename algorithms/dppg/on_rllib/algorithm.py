@@ -200,16 +200,13 @@ class DPPGConfig(GradientCollectionConfig):
                 )
 
     def learning_config(self) -> Learning:
-        """Return the settings of the algorithm. Raises ValueError."""
         return Learning(**{name: getattr(self, name) for name in self.learning_names()})
 
     @property
     def call_size(self) -> int:
-        """The number of agents per call."""
         return self.agents_per_call or math.ceil(self.users_per_update / _CALLS)
 
     def rules(self, privatizer: GradientPrivatizer) -> CollectionRules:
-        """Return the rules of the aggregator. Raises ValueError."""
         return self.learning_config().rules(privatizer.query, summed=privatizer.server_noise)
 
     def local_update(self, env: Any, module: TorchRLModule, create: Callable[[], Any]) -> LocalUpdate:  # noqa: ANN401
@@ -232,7 +229,6 @@ class DPPGConfig(GradientCollectionConfig):
         return update
 
     def dry_run(self, env: Any, module: TorchRLModule, create: Callable[[], Any]) -> None:  # noqa: ANN401
-        """Raise errors of environment and module before there are users; later errors would reveal data."""
         check_playable(env, module, gym.spaces.Box)
         rollout, theta = self.rollout(env, module, create, 2), read_parameters(module)
         episodes = rollout.play(0, _NOBODY, sampled=True)
@@ -240,7 +236,6 @@ class DPPGConfig(GradientCollectionConfig):
         rollout.vector.close()
 
     def greedy_returns(self, env: Any, module: Any, create: Callable[[], Any], seeds: Sequence[int]) -> list[float]:  # noqa: ANN401
-        """Return the sum of rewards of an episode of the most probable actions for each seed, without users."""
         rollout = self.rollout(env, module, create, min(len(seeds), _EVALUATED_AT_ONCE))
         rounds = math.ceil(len(seeds) / rollout.vector.num_envs)
         found = [rollout.play(int(seeds[0]) + i, _NOBODY, sampled=False).scores for i in range(rounds)]

@@ -316,7 +316,6 @@ class PGCConfig(GradientCollectionConfig):
         return self.learning_config().rules
 
     def local_update(self, env: Any, module: TorchRLModule, create: Callable[[], Any]) -> LocalUpdate:  # noqa: ANN401, ARG002
-        """Return the agents' side, for a runner. Raises ValueError."""
         learning, streams = self.learning_config(), self.streams()
         if self.compiled:
             lanes, sampled = min(_AT_ONCE, self.call_size), learning.acting == "sampled"
