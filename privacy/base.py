@@ -243,3 +243,9 @@ def check_positive(key: str, value: object, remedy: str = "leave it out for 1") 
     """Raise ValueError, in one line, unless value is a finite number above 0."""
     if not (isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf):
         raise ValueError(f"{key} must be a finite number above 0, got {value!r}; {remedy}")
+
+
+def check_whole(key: str, value: object, low: int, high: int, remedy: str) -> None:
+    """Raise ValueError, in one line, unless value is a whole number with low <= value <= high."""
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ValueError(f"{key} must be a whole number from {low} to {high}, got {value!r}; {remedy}")

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 from dprl.privacy.accounting.amplification import local_epsilon
-from dprl.privacy.base import TrustModel
+from dprl.privacy.base import TrustModel, check_whole
 from dprl.privacy.counters import COUNTERS, BinaryTree, ExactCounter
 from dprl.privacy.counters.base import node_of
 from dprl.privacy.counters.selection import calibrated_of, choose
@@ -116,9 +116,7 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
         super().__post_init__()
         if self.model == "shuffle" and self.delta <= 0.0:
             raise ValueError(f"delta must be above 0 with model shuffle, got {self.delta}; add delta: 1e-6")
-        block = self.smallest_block
-        if isinstance(block, bool) or not isinstance(block, int) or not 1 <= block <= _MOST_SHUFFLED:
-            raise ValueError(f"smallest_block must be from 1 to 1e12, got {block}; take 10000")
+        check_whole("smallest_block", self.smallest_block, 1, _MOST_SHUFFLED, "take 10000")
         if self.calibration == "printed":
             self._check_printed()
 

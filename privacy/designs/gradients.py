@@ -16,7 +16,7 @@ from dprl.privacy.accounting.amplification import sampled_multiplier
 from dprl.privacy.accounting.closed_forms import largest_loss
 from dprl.privacy.accounting.composition import repeat
 from dprl.privacy.accounting.root_finding import inside, largest
-from dprl.privacy.base import TrustModel, check_positive
+from dprl.privacy.base import TrustModel, check_positive, check_whole
 from dprl.privacy.counters import COUNTERS, AnyCounter, BinaryTree
 from dprl.privacy.counters.base import node_of
 from dprl.privacy.counters.selection import calibrated_of
@@ -116,12 +116,7 @@ class GradientPrivacy(PrivacySettings[GradientLayout, GradientQuery]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.submissions, bool) or not isinstance(self.submissions, int) or self.submissions < 1:
-            raise ValueError(
-                f"submissions must be a whole number of at least 1, got {self.submissions!r}; write e.g. submissions: 1"
-            )
-        if self.submissions > _MOST_SUBMISSIONS:
-            raise ValueError(f"submissions must be at most {_MOST_SUBMISSIONS}, got {self.submissions}; take fewer")
+        check_whole("submissions", self.submissions, 1, _MOST_SUBMISSIONS, "write e.g. submissions: 1")
         if self.clip is not None:
             check_positive("clip", self.clip, "gradients are shrunk to half of it: write e.g. 2")
         self._check_clip(self.mechanism)
@@ -145,15 +140,13 @@ class GradientPrivacy(PrivacySettings[GradientLayout, GradientQuery]):
                     "episodes"
                 )
             return
-        self._require("sampling poisson", "no other is proved", mechanism=(AUTO, ClippedGaussian.name))
+        self._require("sampling poisson", "no other is proved", mechanism=(ClippedGaussian.name, AUTO))
         if self.delta == 0:
             raise ValueError("delta must be above 0 with sampling poisson, got 0; its noise is Gaussian: set one")
         self._require("sampling poisson", "a user joins as many rounds as are drawn: leave it out", submissions=(1,))
-        if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MOST_USERS:
-            raise ValueError(
-                f"population must be a whole number from 1 to {MOST_USERS} with sampling poisson, got {size!r}; write "
-                "the number of users who can be drawn"
-            )
+        check_whole(
+            "population", size, 1, MOST_USERS, "with sampling poisson write the number of users who can be drawn"
+        )
 
     @property
     def _adjacency(self) -> str:  # type: ignore[override]

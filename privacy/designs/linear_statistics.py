@@ -142,12 +142,12 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
             raise ValueError(f"delta must be above 0 with {kind}, got 0; set one, or use gram_laplace")
         if self.model == "ldp":
             self._check_local()
-        without = [] if self.treatment == "noisy" else [("reward_share", REWARD_SHARE), ("reward_clip", 1.0)]
-        without += [("stage_scales", True)] if self.model == "ldp" and self.calibration == "printed" else []
-        for key, default in without:
-            if getattr(self, key) != default:
-                where = "the printed calibration" if key == "stage_scales" else f"rewards {self.treatment}"
-                raise ValueError(f"{key} must be left out with {where}, got {getattr(self, key)!r}; it has no effect")
+        unused = "it has no effect: leave it out"
+        if self.treatment != "noisy":
+            defaults = {"reward_share": (REWARD_SHARE,), "reward_clip": (1.0,)}
+            self._require(f"rewards {self.treatment}", unused, **defaults)
+        if self.model == "ldp" and self.calibration == "printed":
+            self._require("the printed calibration", unused, stage_scales=(True,))
 
     def _check_local(self) -> None:
         for key in ("bound_ratio", "noise_scale"):

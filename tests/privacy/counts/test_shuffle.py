@@ -127,7 +127,7 @@ def test_no_run_goes_on_from_a_journal_with_the_rest_of_a_block(tmp_path: Path) 
         ({"delta": 0.0}, "delta must be above 0 with model shuffle, got 0.0; add delta: 1e-6"),
         ({"families": "separate"}, "families must be left out"),
         ({"calibration": "printed", "delta": 0.0}, "calibration must be left out with model shuffle"),
-        ({"smallest_block": 0}, "smallest_block must be from 1 to 1e12, got 0; take 10000"),
+        ({"smallest_block": 0}, "smallest_block must be a whole number from 1 to 1000000000000, got 0; take 10000"),
     ],
 )
 def test_settings_without_a_guarantee_are_refused(settings: dict[str, Any], message: str) -> None:

@@ -214,7 +214,7 @@ def test_clients_in_other_processes_are_refused() -> None:
         ({"sampling": "shuffled"}, "sampling must be one of one_pass, poisson"),
         ({"sampling": "one_pass"}, "population must be left out"),
         ({"mechanism": "clipped_laplace"}, "mechanism must be clipped_gaussian"),
-        ({"submissions": 2}, "submissions must be left out"),
+        ({"submissions": 2}, "submissions must be 1 with sampling poisson"),
         ({"population": None}, "population must be a whole number"),
         ({"population": 0}, "population must be a whole number"),
         ({"population": True}, "population must be a whole number"),

@@ -154,8 +154,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"mechanism": "privunit", "clip": 0.01}, "clip must be left out with privunit, got 0.01"),
     ({"clip": 0.0}, "clip must be a finite number above 0, got 0.0"),
     ({"clip": True}, "clip must be a finite number above 0, got True"),
-    ({"submissions": 0}, "submissions must be a whole number of at least 1, got 0"),
-    ({"submissions": 1.5}, "submissions must be a whole number of at least 1, got 1.5"),
+    ({"submissions": 0}, "submissions must be a whole number from 1 to 10000000, got 0"),
+    ({"submissions": 1.5}, "submissions must be a whole number from 1 to 10000000, got 1.5"),
     ({"release_scores": "raw"}, "release_scores must be one of simulator, none, got 'raw'"),
 ]
 

@@ -234,9 +234,9 @@ def test_the_scales_are_the_formulas() -> None:
         ({"reward_share": "half"}, r"^reward_share must lie in \(0, 1\), got 'half'"),
         ({"reward_clip": -1.0}, "^reward_clip must be a finite number above 0, got -1.0"),
         ({"stage_scales": 1}, "^stage_scales must be true or false, got 1"),
-        ({"reward_share": 0.2, "rewards": "public"}, "^reward_share must be left out with rewards public, got 0.2"),
-        ({"reward_clip": 2.0, "calibration": "printed"}, "^reward_clip must be left out with rewards open, got 2.0"),
-        ({"stage_scales": False, "calibration": "printed"}, "^stage_scales must be left out with the printed"),
+        ({"reward_share": 0.2, "rewards": "public"}, "^reward_share must be 0.1 with rewards public, got 0.2"),
+        ({"reward_clip": 2.0, "calibration": "printed"}, "^reward_clip must be 1.0 with rewards open, got 2.0"),
+        ({"stage_scales": False, "calibration": "printed"}, "^stage_scales must be True with the printed"),
         ({"delta": 2.0}, "^delta must be 0 .* or lie in"),
     ],
 )
