@@ -144,9 +144,7 @@ class GradientPrivacy(PrivacySettings[GradientLayout, GradientQuery]):
         if self.delta == 0:
             raise ValueError("delta must be above 0 with sampling poisson, got 0; its noise is Gaussian: set one")
         self._require("sampling poisson", "a user joins as many rounds as are drawn: leave it out", submissions=(1,))
-        check_whole(
-            "population", size, 1, MOST_USERS, "with sampling poisson users are drawn from so many"
-        )
+        check_whole("population", size, 1, MOST_USERS, "with sampling poisson users are drawn from so many")
 
     @property
     def _adjacency(self) -> str:  # type: ignore[override]

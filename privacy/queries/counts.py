@@ -481,6 +481,7 @@ class CountQuery(Query):
 
     @property
     def assumption(self) -> str | None:  # type: ignore[override]
+        """Assumption on the environment or the server, for the certificate; None without one."""
         return self.families.assumption
 
     @property

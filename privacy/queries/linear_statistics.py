@@ -467,6 +467,7 @@ class StatisticsQuery(Query):
 
     @property
     def longest_run(self) -> int:  # type: ignore[override]
+        """Maximum of submissions under one key."""
         return MOST_DRAWS // max(self.release.n_numbers, self.layout.n_corrections) - 1
 
     def events(self, entropy: str) -> tuple[Release, ...]:

@@ -351,7 +351,7 @@ def test_settings_that_do_not_fit_are_refused() -> None:
         ({"reward_share": 1.0}, "reward_share must lie in"),
         ({"reward_clip": 0}, "reward_clip must be a finite number above 0"),
         ({"stage_scales": 1}, "stage_scales must be true or false"),
-        ({"rewards": "public", "reward_share": 0.2}, "reward_share must be left out with rewards public, got 0.2"),
+        ({"rewards": "public", "reward_share": 0.2}, "reward_share must be 0.1 with rewards public, got 0.2"),
     ):
         with pytest.raises(ValueError, match=message):
             StatisticsPrivacy("jdp", 1.0, **settings)
