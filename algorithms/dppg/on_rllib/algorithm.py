@@ -28,7 +28,7 @@ from dprl.algorithms.pgc.aggregator import Batch, CollectionRules, LocalUpdate
 from dprl.algorithms.pgc.on_rllib.algorithm import GradientCollection
 from dprl.algorithms.pgc.on_rllib.config import GradientCollectionConfig
 from dprl.algorithms.pgc.on_rllib.env_runner import check_playable
-from dprl.algorithms.pgc.on_rllib.learner import read_parameters, write_parameters
+from dprl.algorithms.pgc.on_rllib.parameters import read_parameters, write_parameters
 from dprl.envs import ControlTask, Episodes
 from dprl.envs.checks import require_integer
 from dprl.privacy import GradientPrivatizer

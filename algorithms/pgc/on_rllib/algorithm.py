@@ -29,7 +29,7 @@ from dprl.algorithms.pgc.collector import collect
 from dprl.algorithms.pgc.journaled_privatizer import JournaledPrivatizer, journal_folder
 from dprl.algorithms.pgc.on_rllib.config import GradientCollectionConfig
 from dprl.algorithms.pgc.on_rllib.env_runner import check_observed
-from dprl.algorithms.pgc.on_rllib.learner import write_parameters
+from dprl.algorithms.pgc.on_rllib.parameters import write_parameters
 from dprl.algorithms.pgc.scores import SCORE, ScoreTracker, record_all
 from dprl.algorithms.pgc.user_code import error_barrier, silent
 from dprl.envs.gymnasium_ids import check_step

@@ -9,17 +9,18 @@ import sys
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 import torch
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from ray.rllib.core.learner.torch.torch_learner import TorchLearner
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc.aggregator import CollectionRules, LocalUpdate
 from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner
-from dprl.algorithms.pgc.on_rllib.learner import PGCLearner, read_parameters
+from dprl.algorithms.pgc.on_rllib.parameters import read_parameters
 from dprl.algorithms.pgc.on_rllib.settings import check_settings, refused
 from dprl.algorithms.pgc.scores import ScoreTracker
 from dprl.envs.checks import require_integer, require_number
@@ -301,8 +302,8 @@ class GradientCollectionConfig(AlgorithmConfig):
         return Streams(self.seed, hashlib.sha256(what.encode()).hexdigest(), self.noise())
 
     def get_default_learner_class(self) -> type:
-        """Return `PGCLearner`."""
-        return PGCLearner
+        """Return the holder of the module."""
+        return _Learner
 
     def _set(self, method: str, settings: Mapping[str, object], known: Collection[str]) -> Self:
         for key, value in settings.items():
@@ -335,3 +336,14 @@ def unknown(kind: str, key: str, known: Collection[str]) -> str:
     nearest = [_RLLIB_NAMES[key]] if key in _RLLIB_NAMES else nearest
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"choose one of {', '.join(sorted(known)[:30])}"
     return f"unknown {kind} {key!r}; {hint}"
+
+
+class _Learner(TorchLearner):
+    """Holds the module, into which the algorithm writes its parameters; it has no optimizer and computes no loss."""
+
+    def configure_optimizers_for_module(self, module_id: str, config: object = None) -> None:
+        """Register none: the aggregator updates its own parameters."""
+
+    def compute_loss_for_module(self, **_: object) -> NoReturn:
+        """Raise RuntimeError: losses are the agents' own."""
+        raise RuntimeError("the aggregator computes no losses, it is sent private gradients; call train()")

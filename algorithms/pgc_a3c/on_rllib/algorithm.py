@@ -22,7 +22,7 @@ from dprl.algorithms.pgc.collector import call_plan
 from dprl.algorithms.pgc.on_rllib.algorithm import GradientCollection
 from dprl.algorithms.pgc.on_rllib.config import GradientCollectionConfig, unknown
 from dprl.algorithms.pgc.on_rllib.env_runner import check_playable
-from dprl.algorithms.pgc.on_rllib.learner import n_parameters, write_parameters
+from dprl.algorithms.pgc.on_rllib.parameters import n_parameters, write_parameters
 from dprl.algorithms.pgc.scores import ScoreTracker
 from dprl.algorithms.pgc.user_code import error_barrier
 from dprl.algorithms.pgc_a3c.agent_batch import AgentBatch, agent_batch, run_agents

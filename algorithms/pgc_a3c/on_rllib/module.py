@@ -12,7 +12,7 @@ from ray.rllib.core.columns import Columns
 from ray.rllib.core.rl_module.apis import ValueFunctionAPI
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
-from dprl.algorithms.pgc.on_rllib.learner import write_parameters
+from dprl.algorithms.pgc.on_rllib.parameters import write_parameters
 
 _HIDDEN = 16
 

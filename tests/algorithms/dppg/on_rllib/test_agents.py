@@ -14,7 +14,7 @@ from dprl.algorithms.dppg.on_rllib.algorithm import DPPGConfig, _ModulePolicy
 from dprl.algorithms.pgc import aggregator
 from dprl.algorithms.pgc.aggregator import Batch
 from dprl.algorithms.pgc.on_rllib.env_runner import check_playable
-from dprl.algorithms.pgc.on_rllib.learner import read_parameters
+from dprl.algorithms.pgc.on_rllib.parameters import read_parameters
 from dprl.envs import Episodes
 from dprl.privacy import GradientLayout, GradientPrivatizer
 from tests.algorithms.pgc_a3c.on_rllib.cases import Corridor, TwoHeads

@@ -13,7 +13,7 @@ from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc.aggregator import Batch, LocalUpdate, Reply, report
-from dprl.algorithms.pgc.on_rllib.learner import n_parameters, read_parameters, write_parameters
+from dprl.algorithms.pgc.on_rllib.parameters import n_parameters, read_parameters, write_parameters
 from dprl.algorithms.pgc_a3c.agent_batch import agent_batch
 from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.gradient import loss_tables

@@ -16,7 +16,7 @@ from ray.rllib.core.rl_module.rl_module import RLModule, RLModuleSpec
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc.journaled_privatizer import JOURNAL
-from dprl.algorithms.pgc.on_rllib.learner import read_parameters
+from dprl.algorithms.pgc.on_rllib.parameters import read_parameters
 from dprl.algorithms.pgc_a3c.on_rllib import PGC, PGCConfig
 from dprl.privacy import LedgerError
 from dprl.privacy.threat_models import DURATIONS, ROUNDS

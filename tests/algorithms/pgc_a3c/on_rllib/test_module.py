@@ -11,7 +11,7 @@ import torch
 from gymnasium import spaces
 from ray.rllib.core.rl_module.rl_module import RLModule
 
-from dprl.algorithms.pgc.on_rllib.learner import n_parameters, read_parameters, write_parameters
+from dprl.algorithms.pgc.on_rllib.parameters import n_parameters, read_parameters, write_parameters
 from dprl.algorithms.pgc_a3c.on_rllib.module import ActorCriticModule
 from tests.algorithms.pgc_a3c.cases import forward
 

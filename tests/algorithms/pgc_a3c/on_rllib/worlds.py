@@ -29,7 +29,7 @@ from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
 from dprl.algorithms.pgc.aggregator import Batch, Reply
 from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner
-from dprl.algorithms.pgc.on_rllib.learner import n_parameters
+from dprl.algorithms.pgc.on_rllib.parameters import n_parameters
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGCConfig
 from dprl.privacy import GradientPrivatizer, LedgerError
 from dprl.privacy.queries.gradients import GradientLayout

@@ -1,14 +1,8 @@
-"""Learner of RLlib with the module of the aggregator's parameters; it never sees data.
-
-Parameters of RLModules are flat vectors here.
-"""
+"""Parameters of RLModules as flat vectors."""
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 import torch
-from ray.rllib.core.learner.torch.torch_learner import TorchLearner
 
 from dprl.algorithms.base import Float64Array
 
@@ -40,14 +34,3 @@ def write_parameters(module: torch.nn.Module, flat: Float64Array) -> None:
             end = start + parameter.numel()
             parameter.copy_(source[start:end].reshape(parameter.shape))
             start = end
-
-
-class PGCLearner(TorchLearner):
-    """Holds the module, into which the algorithm writes its parameters; it has no optimizer and computes no loss."""
-
-    def configure_optimizers_for_module(self, module_id: str, config: object = None) -> None:
-        """Register none: the aggregator updates its own parameters."""
-
-    def compute_loss_for_module(self, **_: object) -> NoReturn:
-        """Raise RuntimeError: losses are the agents' own."""
-        raise RuntimeError("the aggregator computes no losses, it is sent private gradients; call train()")
