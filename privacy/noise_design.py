@@ -102,7 +102,7 @@ class Release:
         return tuple(line for line in (self.row_line, counter, own) if line)
 
 
-@lru_cache(maxsize=64)  # ledgers, certificates and all seeds of a cell ask for the same ones
+@lru_cache(maxsize=1024)  # ledgers, certificates, all seeds of a cell and the cells of a sweep share them
 def curve_of(
     releases: tuple[Release, ...], times: int, groups: tuple[tuple[int, ...], ...] = (), rows: int = 1
 ) -> PrivacyCurve:

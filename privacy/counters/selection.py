@@ -16,7 +16,7 @@ from dprl.privacy.mechanisms.base import INTEGER, Mechanism
 _MEMORY_LIMIT = 2 << 30
 
 
-@lru_cache(maxsize=64)  # all seeds of a cell have the same one
+@lru_cache(maxsize=4096)  # the cells of a sweep share them
 def calibrate(
     counter: AnyCounter, mechanism: type[Mechanism], epsilon: float, delta: float, row: Sensitivity
 ) -> AnyCounter:
@@ -36,7 +36,7 @@ def calibrate(
     return min(trees, key=lambda tree: node_of(tree).variance * mean_blocks(tree.n_items, tree.base))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=4096)
 def choose(
     counters: tuple[str, ...],
     mechanisms: tuple[type[Mechanism], ...],

@@ -382,7 +382,7 @@ PAPERS_WITH_ERRORS = ("[CZ22]",)
 # ---- the size of the noise, for certificates ----
 
 
-@lru_cache(maxsize=64)  # every seed of a cell asks for the same ones
+@lru_cache(maxsize=4096)  # the cells of a sweep share them
 def noise_summary(epsilon: float, delta: float, query: CountQuery, exact: bool) -> dict[str, Any]:
     """Return 'error' and 'best_available' for a certificate; callers share the result and copy it.
 
