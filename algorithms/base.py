@@ -65,8 +65,7 @@ class Metric:
     def range(self, horizon: float = math.inf) -> tuple[float, float]:
         """Return the least and the largest possible value in an episode with `horizon` steps; sums are per episode.
 
-        A step's reward is at most 1, so rewards and steps are at most the horizon. Metrics without a unit or a largest
-        value are not bounded.
+        Rewards and steps are at most the horizon. Metrics without a unit or a largest value are not bounded.
         """
         if self.unit == "return" or (not self.unit and math.isinf(self.most)):
             return -math.inf, math.inf

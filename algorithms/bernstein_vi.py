@@ -65,9 +65,8 @@ class _Tables(NamedTuple):
     """Arrays of planning.
 
     policy int64[H, S]; optimistic float64[S]; transitions float64[L, R, S*A]: consistent counts, L = H, or 1 if steps
-    are counted together; R: number of next states that are counted; excess float64[H+1, S]: scratch; cost float64[S]:
-    cap less optimistic values of the next step; costs float64[R, S*A]: those of the next states; sums float64[7, S*A]:
-    see `sum_up`.
+    are pooled; R: number of counted next states; excess float64[H+1, S]: scratch; cost float64[S]: cap less optimistic
+    values of the next step; costs float64[R, S*A]: those of the next states; sums float64[7, S*A]: see `sum_up`.
     """
 
     policy: Int64Array

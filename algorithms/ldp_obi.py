@@ -5,16 +5,14 @@ bounds the L1 error of a whole transition vector, hence its factor sqrt(S).
 
 The formulas are written from memory. The paper's text was not available, so they are not checked against it. At
 alpha = 1 the terms in 1/D are those of [CZ22] Lemma 1. Known differences:
-* The paper's transition kernel is the same at every step ([CZ22] Table 1, footnote 2). Here it may differ between
-  steps, as in the comparison of [CZ22], and counts are kept per step. The logarithm stays the same: SAH cells with k
-  counts each equal SA cells with Hk.
+* The paper's kernel is the same at every step ([CZ22] Table 1, footnote 2). Here it may differ between steps, as in
+  [CZ22]'s comparison, with counts per step. The logarithm is the same: SAH cells of k counts are SA cells of Hk.
 * The bounds c_1..c_4 on the errors of counts are the privatizer's, the same for all episodes; the paper's grow with k.
 * A transition count is divided by the visit count, not by a sum of noisy transition counts; c_3 = c_2, as in [CZ22].
 * alpha > 1 is the paper's condition; the value 2 is a choice of this project.
 * Values are also clipped at 0 from below. If the confidence bounds hold, at the paper's constants, none is negative.
 
-The paper covers trust model ldp. The bonus needs only the bounds, so jdp and none run too, as variants without a
-source.
+The paper covers trust model ldp. The bonus needs only the bounds, so jdp and none run too, without a source.
 """
 
 # LDP-OBI as read here (the lines are ours), each line -> the function that does it, of this file if no other is named.

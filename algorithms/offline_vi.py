@@ -1,8 +1,7 @@
 """offline_vi: pessimistic value iteration on one private release of logged episodes.
 
-All users but the last are logged under a fixed behaviour policy, and their counts are released once. The output is a
-policy with a lower bound on its value. The bounds mirror those of bernstein_vi, for values that depend on the data;
-docs/offline_vi.md derives every line.
+Users 1..K-1 are logged under a fixed behaviour policy. The output is a policy with a lower bound on its value. The
+bounds mirror those of bernstein_vi, for values that depend on the data; docs/offline_vi.md derives every line.
 
 logged_vi is the same on a file of logged episodes, for environments without a simulator: docs/offline_vi.md, 'Your own
 logged episodes', has the format of the file and an example.
@@ -88,9 +87,8 @@ OPTIMUM_GAP = Metric(
 class _Limits(NamedTuple):
     """The numbers of the bounds.
 
-    e: error bound of weighted sums of transitions, for all weights in [0, 1] at once; e_rewards: error bound of a count
-    of rewards; divergence: u, the bound on N KL(empirical, true next states); iota: the same for rewards;
-    scale: factor of the penalty.
+    e: error bound of weighted sums of transitions, for all weights in [0, 1] at once; e_rewards: of a count of rewards;
+    divergence: u, the bound on N KL(empirical, true next states); iota: the same for rewards; scale: of the penalty.
     """
 
     e: float
@@ -360,8 +358,7 @@ class LoggedVIConfig(_PessimisticVIConfig):
     def privatizer(self, env: Any, privacy: CountPrivacy, episodes: int, streams: Streams) -> CountPrivatizer:  # noqa: ANN401
         """Return the privatizer of the counts of the file's users; raise ValueError if `episodes` does not fit.
 
-        Noise from a seed is refused: a run on another file would draw the same noise, and the difference between the
-        two releases would reveal records.
+        Noise from a seed is refused: on another file it would be the same, and the difference would reveal records.
         """
         if episodes != env.n_users + 1:
             raise ValueError(

@@ -1,7 +1,6 @@
 """Private-UCB-PO: optimistic policy optimisation on private counts ([CZ22] Algorithm 1).
 
-With trust model none it is UCB-PO, the optimistic policy optimisation of Efroni, Shani, Rosenberg, Mannor (2020) for
-stochastic rewards seen along the way.
+With trust model none it is UCB-PO (Efroni, Shani, Rosenberg, Mannor 2020) with stochastic rewards seen along the way.
 """
 
 # [CZ22] Algorithm 1, each line -> the function that does it, of this file if no other is named. Rewards replace costs:
@@ -166,8 +165,7 @@ class PrivateUCBPOConfig(CZ22Config):
     def bonus(self, env: FiniteMDP, privatizer: CountPrivatizer, episodes: int) -> _Bonus:
         """Return L_c/sqrt(D) + 3 E_1/D + H (L_p/sqrt(D) + (S E_2 + 2 E_1)/D), as its coefficients, and eta.
 
-        E_1 bounds the errors of visit and reward (or cost) counts, E_2 those of transition counts;
-        eta = sqrt(2 ln A/(H^2 K)).
+        E_1 bounds errors of visit and reward (or cost) counts, E_2 of transition counts; eta = sqrt(2 ln A/(H^2 K)).
 
         Paper: [CZ22] Lemma 1 and Theorem 1.
         """

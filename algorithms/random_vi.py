@@ -1,8 +1,7 @@
 """random_vi: value iteration on costs drawn at random around their private estimates.
 
-It is our own algorithm, in the spirit of randomized value functions (Osband, Van Roy, Wen 2016). The variance of a
-draw is the estimated sampling variance plus the known variance of the privacy noise; with few visits it is mixed with
-that of a prior. No theorem covers the algorithm.
+It is our own, in the spirit of randomized value functions (Osband, Van Roy, Wen 2016). The variance of a draw is the
+estimated sampling variance plus the known one of the privacy noise, mixed with a prior's at few visits.
 """
 
 # Our pseudo-code, each line -> the function that does it, of this file if no other is named.

@@ -131,8 +131,7 @@ class _NashTables(NamedTuple):
     policy float64[H, S, A, B]: the joint policy pi^k; optimistic, pessimistic float64[S]: V_up and V_lo of the first
     step; q_up, q_lo float64[S, A, B]: payoffs with these values. output float64[H, S, A, B]: pi^out; smallest_gap
     float64[1]: its gap. gap float64[1]: the gap of `policy`. missed float64[1]: number of equilibria so far missed by
-    more than LARGEST_VIOLATION; infeasible float64[1]: share of cells of the last plan with no solution of eq. (8) of
-    [QW24].
+    more than LARGEST_VIOLATION; infeasible float64[1]: share of cells of the last plan with no solution of eq. (8).
     """
 
     policy: Float64Array
@@ -150,8 +149,7 @@ class _NashTables(NamedTuple):
     def first(cls, game: MarkovGame) -> _NashTables:
         """Return tables of zeros, with gaps above that of any plan.
 
-        D15: the paper's first minimal gap is H, so a run with only gaps of H would return nothing; here it returns its
-        first policy.
+        D15: the paper's first minimal gap is H, so a run with only such gaps returns nothing; here, its first policy.
         """
         shape = game.rewards.shape
         n_states = game.n_states
@@ -298,8 +296,7 @@ def postprocess(step: Float64Array, slack: float, found: _Estimates) -> int:
 
     The equation sum_s' max(0, n(s') - top + level) = total is solved by Newton's method from above, for all cells at
     once. Levels only fall, so sets of positive counts only shrink, and a cell is done once its set stays the same: at
-    most S+2 passes. Differences from the largest count keep the error to a few roundings of the total, however large
-    the shift is.
+    most S+2 passes. Differences from the largest count keep the error to a few roundings of the total.
 
     Paper: [QW24] eq. (8).
     """
@@ -478,9 +475,8 @@ def least_scale(sizes: _Sizes) -> float:
 class _GameSimulator(NamedTuple):
     """The game and its users for compiled loops; a user is one episode of both players.
 
-    transitions, cdf float64[L, S, A*B, S'], start, start_cdf: of the game's joint MDP; model: its arrays indexed by
-    (s, a, b), with the values of best responses; episodes: K; key uint64[5]: of the stream of transitions; device: a
-    user's episode buffer.
+    transitions, cdf float64[L, S, A*B, S'], start, start_cdf: of the game's joint MDP; model: its arrays by (s, a, b),
+    and values of best responses; episodes: K; key uint64[5]: of the stream of transitions; device: a user's.
     """
 
     transitions: Float64Array
@@ -559,8 +555,7 @@ class _OptimisticNashConfig(TabularConfig[E]):
 
     Args:
         constants: choice of the bonus's constants, which the paper leaves open. 'given': C_1 = c1 and C_2 = c2.
-            'proved': both are the least number for which Theorem 1 of docs/dp_nash_vi.md proves the bounds with the
-            noise of the run.
+            'proved': both are the least number for which Theorem 1 of docs/dp_nash_vi.md proves the bounds.
         c1, c2: at least 0; left out with 'proved'.
     """
 
@@ -610,8 +605,7 @@ class _OptimisticNashConfig(TabularConfig[E]):
     def bonus(self, env: E, privatizer: CountPrivatizer, episodes: int) -> _NashPlanner:
         """Return c (gamma + Gamma) as its coefficients, E, and the known parts of the game.
 
-        With probability 1 - beta/3, no count has an error above E/4 (Assumption 3.1, by Lemma 5.8);
-        iota = ln(30 H S A B K / beta).
+        With probability 1 - beta/3 errors are at most E/4 (Assumption 3.1, Lemma 5.8); iota = ln(30 H S A B K / beta).
 
         Paper: [QW24] Algorithm 1, lines 2, 8 and 9.
         """

@@ -107,8 +107,7 @@ class DPPGConfig:
         value_weight: weight of the value loss, with critic 'joint'.
         padded: whether every round takes as long as the longest episode; the results are the same.
 
-    Defaults were chosen on CartPole-v1 and Acrobot-v1, at epsilon 1 under jdp with delta 1e-6, for 4,000 to 10,000
-    users.
+    Defaults were chosen on CartPole-v1 and Acrobot-v1 under jdp, epsilon 1, delta 1e-6, for 4,000 to 10,000 users.
 
     *Formal guarantee.* The privatizer's; updates depend on one episode and on public parameters.
     """

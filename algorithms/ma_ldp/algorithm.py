@@ -98,9 +98,8 @@ class _Users(NamedTuple):
 
     drifts float64[n, A]: the true <a, theta_i>. rewards float64[n, S], common float64[S]: each agent's and their mean;
     psi float64[S, p]. start: the first state; optimal: V* there. episodes: K. env_key, action_key uint64[5]: of the
-    streams for transitions and ties. bounds float64[H]: m_h, the device's bounds on features and values; infinite
-    without clipping. reached bool[H, S]: the reachable states. values float64[H + 1, S]: scratch; device: a user's
-    episode buffer.
+    streams for transitions and ties. bounds float64[H]: m_h, bounds on features and values, infinite without clipping.
+    reached bool[H, S]: the reachable states. values float64[H + 1, S]: scratch; device: a user's episode buffer.
     """
 
     drifts: Float64Array
@@ -162,8 +161,7 @@ def _choose(chances: Float64Array, uniform: float) -> int:
 def _look(users: _Users, planning: Planning, h: int, state: int, after: int) -> None:
     """Write phi_V and V of one step for every message.
 
-    Long features are shrunk to norm H - h, and the value in proportion, so that its mean is still <theta*, phi>: the
-    step has less weight, but no bias.
+    Long features are shrunk to norm H - h, the value in proportion: its mean is still <theta*, phi>, without bias.
     """
     own, length = users.device, planning.actions.shape[1]
     for m in range(own.targets.shape[0]):
@@ -214,9 +212,8 @@ LARGEST_STEP = 2.0
 def consensus_matrix(graph: str, n_agents: int) -> Float64Array:
     """Return the Metropolis-Hastings weights float64[n, n]: 1 / (1 + the larger degree) on edges, the rest for oneself.
 
-    They are symmetric and doubly stochastic, and all weights are 0 or at least 1/n. Each average multiplies the
-    expected squared distance from the mean by the spectral norm of L'(I - 11'/n)L at most, which is below 1 for
-    connected graphs.
+    They are symmetric, doubly stochastic, and 0 or at least 1/n. Each average multiplies the expected squared distance
+    from the mean by at most the spectral norm of L'(I - 11'/n)L, below 1 for connected graphs.
 
     Raises ValueError for an unsupported number of agents.
     Paper: [TH23] Assumption 2.
@@ -275,8 +272,7 @@ class _RewardEstimates(NamedTuple):
 def update(estimates: _RewardEstimates, number: int, users: int) -> None:
     """Make step `number` = 1, 2, ... along the mean of the collected corrections of `users` users, and clear them.
 
-    The step is gamma_k = step k^(-decay), k = `number`: the user's k with one user per step. Then agents average with
-    neighbours, and the estimates follow.
+    The step is gamma_k = step k^(-decay), k = `number` (the user, if each has a step). Then neighbours average.
 
     Paper: [TH23] Algorithm 1, lines 18 and 43.
     """
@@ -343,8 +339,7 @@ def estimate(
 
     matrices float64[M, H, D, D]: Lambda, the upper triangle; vectors float64[M, H, D]: u; rates float64[H]: see
     `shift_rates`. theta float64[M, H, D]; inverses float64[M, H, D, D]; factor float64[D, D]: scratch. The last stage,
-    with known values, is skipped. If Sigma is not positive definite, the shift doubles until it is; this is
-    post-processing of released sums.
+    with known values, is skipped. If Sigma is not positive definite, the shift doubles until it is (post-processing).
 
     Paper: [TH23] Algorithm 1, lines 38 and 39.
     """
@@ -424,10 +419,9 @@ def run(
 ) -> tuple[float, int, int]:
     """Run episodes first..last (from 1 on, inclusive) of K.
 
-    Returns the total regret, the number of entries of Q cut at H - h + 1, and the number of matrices with an extra
-    shift, over all episodes. Between two plans the policy, the values and the estimated rewards are constant, so the
-    messages of these users are about the same values. The user of episode K sends nothing, because no later policy
-    could use it. Users first..last must be charged.
+    Returns the total regret and the numbers of entries of Q cut at H - h + 1 and of matrices with an extra shift.
+    Between two plans the policy, the values and the estimated rewards are constant. The user of episode K sends
+    nothing: no later policy could use it. Users first..last must be charged.
     """
     rewards = server.rewards
     summed, cut, indefinite, current = 0.0, 0, 0, regret(users, planning)

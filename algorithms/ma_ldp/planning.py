@@ -1,9 +1,8 @@
 """Backward induction of MA-LDP without the feature tensor: optimistic values, then each agent's maxmin action.
 
-An agent's part of phi_V(s, a) is (c[s, i] a_i, k[s, i]), linear in its action. `plain_q` is the definition of Q for all
-joint actions. For speed <theta, phi_V> is a sum with one term per agent, and phi_V^T Sigma^-1 phi_V one with a term per
-agent and per pair of agents: tables over the actions of one or two agents, times factors of the state. Loops run over
-states, padded to whole vectors.
+An agent's part of phi_V(s, a) is (c[s, i] a_i, k[s, i]), linear in its action. `plain_q` defines Q for all joint
+actions. For speed <theta, phi_V> is a sum over agents, and phi_V^T Sigma^-1 phi_V one over agents and pairs of agents:
+tables over one or two agents' actions, times factors of the state. Loops run over states, padded to whole vectors.
 """
 
 from __future__ import annotations
@@ -58,8 +57,7 @@ class _Scratch(NamedTuple):
     sums, square float64[n, W]: both forms over the first p agents; bends float64[A, W]: see `_fill_bends`; total
     float64[W]: Q of a joint action, the actions of agents being digits int64[n].
 
-    Results: least float64[n, A, W], the least value of an action over others' actions; most float64[W]: value of the
-    best joint action, if it is asked for.
+    Results: least float64[n, A, W]: an action's least value over others' actions; most float64[W]: the best joint one.
     """
 
     linear: Float64Array
@@ -106,11 +104,10 @@ class _Scratch(NamedTuple):
 class Planning(NamedTuple):
     """Public constants of a run, the deployed plan, and scratch; M is 1 if all agents share one value function, else n.
 
-    lists: the successors of each state. actions float64[A, d-1]: the vectors of one agent's actions; n_agents: n.
-    floor: the least optimistic value, 0, or -inf as in the paper. joint: whether V is the best joint action's Q instead
-    of the maxmin of line 17. The plan, with W = S, padded: values float64[M, H+1, W]: V_{k,h}. slopes, levels
-    float64[M, H, n, W]: c and k of phi_V. chances float64[H, S, n, A]: probability of each agent's action; ties are
-    broken at random.
+    lists: the successors of each state. actions float64[A, d-1]: vectors of one agent's actions; n_agents: n. floor:
+    the least optimistic value, 0, or -inf as in the paper. joint: whether V is the best joint action's Q instead of the
+    maxmin of line 17. The plan, with W = S, padded: values float64[M, H+1, W]: V_{k,h}. slopes, levels float64[M, H, n,
+    W]: c and k of phi_V. chances float64[H, S, n, A]: probability of each agent's action; ties are broken at random.
     """
 
     lists: SuccessorLists
@@ -429,8 +426,7 @@ def fill_worst_of_two(
 
 @no_alloc_kernel
 def _decide(least: Float64Array, agent: int, chances: Float64Array) -> bool:
-    """Fill an agent's chances [S, n, A] from least float64[A, W]: uniform over maxmin actions; return whether they
-    changed.
+    """Fill an agent's chances [S, n, A] from least float64[A, W], uniform over maxmin actions; return if they changed.
 
     Paper: [TH23] Algorithm 1, line 17.
     """

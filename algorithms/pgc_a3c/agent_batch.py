@@ -1,8 +1,7 @@
 """Batch of agents in lanes: each balances its own pole with its own copy of the parameters.
 
 One tick is one step of every lane. An agent's actions and gradient depend only on the parameters, its number, the
-submission's number, the exploration rate and the seed. They are equal bit for bit for any number and state of the
-other lanes.
+submission's number, the exploration rate and the seed. They are bit-equal for any number and state of the other lanes.
 
 Paper: [OT20] Algorithm 1, the local process.
 """
@@ -45,9 +44,8 @@ class AgentBatch(NamedTuple):
 
     lanes float64[G, rows * WIDTH]: all state of the agents, row by row; table float64[G, rows, WIDTH]: the same memory;
     traces float64[lanes, 7, columns]: of the current episodes, one column per step; begin int64[lanes]: the tick of the
-    first step; ended int64[lanes]: whether an episode has ended and its gradient is pending;
-    order int64[lanes]: the caller's number of the lane's agent; clock int64[1]: ticks so far;
-    sampled, padded: see `agent_batch`.
+    first step; ended int64[lanes]: whether an episode has ended and its gradient is pending; order int64[lanes]: the
+    caller's number of the lane's agent; clock int64[1]: ticks so far; sampled, padded: see `agent_batch`.
     """
 
     lanes: Float64Array

@@ -1,7 +1,6 @@
 """PGC-A3C: config and learner in one process, with a compiled loop.
 
-`on_rllib/` runs the same algorithm with workers. With the same streams and the deterministic schedule, results are
-equal bit for bit.
+`on_rllib/` runs it with workers: with the same streams and the deterministic schedule, results are equal bit for bit.
 
 Paper: [OT20] Algorithm 1.
 """
@@ -65,10 +64,9 @@ _SERVER, _SCORES = "server.", "scores."
 class _Agents(NamedTuple):
     """Agents' side: lanes of acting agents, and gradients of finished ones, to be reported in the order of slots.
 
-    gradients float64[W, d], scores float64[W]: those of slot i in row i mod W; slots int64[W]: the slot of each row.
+    gradients float64[W, d], scores float64[W]: of slot i in row i mod W; slots int64[W]: the slot of each row.
     exploration: alpha of the first agents. fading: slots until it would be 0. floor: the least alpha. n_agents: their
-    number; submission n belongs to agent (n - 1) mod n_agents + 1. reports: 1, or 0 for the control with zero
-    gradients, so that messages are noise only.
+    number; submission n is of agent (n - 1) mod n_agents + 1. reports: 1, or 0 for the control with zero gradients.
     """
 
     batch: AgentBatch

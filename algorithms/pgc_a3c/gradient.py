@@ -102,9 +102,8 @@ def write_gradient(
 ) -> None:
     """Write the gradient float64[112] of eq. (15) by theta float64[112] for an episode of T = `steps` >= 1 steps.
 
-    trace float64[7, columns]: the episode's, complete for t < T; of s_T only the state.
-    padded: work as long as for an episode of full length; the bits are the same.
-    Numbers that overflow come out as infinities or NaN, without an error.
+    trace float64[7, columns]: the episode's, complete for t < T; of s_T only the state. padded: work as long as for a
+    full episode; the bits are the same. Numbers that overflow come out as infinities or NaN, without an error.
     """
     last = loss.horizon if padded else steps
     _differentiate_loss(trace, steps, last, look(trace, steps, theta), loss)

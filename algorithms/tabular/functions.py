@@ -68,8 +68,7 @@ def algorithm_of(function: Planner) -> type[TabularMDPConfig]:
     `replan_growth: 0.01`; users between two plans are then drawn at once.
 
     The digest of the function's file is the setting `source`: another version of the file makes another cell. Code
-    imported from other files does not count.
-    Raises ValueError for a function that does not fit.
+    imported from other files does not count. Raises ValueError for a function that does not fit.
 
     *Formal guarantee.* That of the counts: the function sees nothing else of users.
     """

@@ -240,8 +240,7 @@ class TabularMDPConfig(TabularConfig[FiniteMDP]):
 
     plays: ClassVar[type[Env]] = FiniteMDP
     bounds_optimum: ClassVar[bool | None] = True
-    """True: `tables.optimistic` bounds the optimal values from above. False: it bounds those of the policy deployed
-    last. None: neither."""
+    """True: `tables.optimistic` bounds optimal values from above. False: the last deployed policy's. None: neither."""
     weighs_counts: ClassVar[bool] = False
     """Whether planning needs error bounds of weighted sums of counts, which no paper prints."""
 

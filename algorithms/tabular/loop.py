@@ -1,7 +1,6 @@
 """Learning loop of all tabular algorithms: plan, play and send, once per user; or for blocks of users at once.
 
-Users between two plans have the same policy, so their counts can be drawn together, at a cost that does not depend on
-their number.
+Users between two plans share a policy, so their counts can be drawn together, at a cost independent of their number.
 """
 
 from __future__ import annotations
@@ -51,9 +50,8 @@ def learning_loop(
     see `EpisodeBuffer`; regret(simulator, policy) is exact, computed on the known environment.
 
     It plays episodes first..last (1-based, inclusive) of K and returns the summed regret and the summed share of
-    saturated cells. Before an episode of the schedule, `plan` writes `tables.policy` from the released counts; then the
+    saturated cells. Before an episode of the schedule, counts are released and `plan` writes `tables.policy`; then the
     user plays it and sends their contribution. The user of episode K sends nothing: no later policy could use it.
-    Counts are released before a plan only.
 
     add_block(privatizer, simulator, policy, first, users) adds many users at once to the privatizer's `add_block`, with
     the law of `play`; by default it fits an MDP with the default `play`. Without it users are simulated one by one.

@@ -66,8 +66,7 @@ def write_visits(
 ) -> None:
     """User side: turn a trajectory into one cell per step of `visit_families`, with an amount of 1 each.
 
-    states int64[H+1], actions int64[H], shape: S, A; fills the first two columns of cells int64[H, F] and amounts
-    float64[H, F].
+    states int64[H+1], actions int64[H], shape: S, A; fills the first two columns of cells int64[H, F], amounts float64.
     """
     n_states, n_actions = shape
     for h in range(actions.shape[0]):

@@ -119,8 +119,7 @@ class GradientCollection(Algorithm):
     def training_step(self) -> None:
         """Collect the next `submissions_per_iteration` messages.
 
-        Raises RuntimeError when all `n_submissions` are applied or no runner is left; LedgerError when no agent is
-        left.
+        Raises RuntimeError when all `n_submissions` are applied or no runner is left; LedgerError when no agent is.
         """
         before, goal = self.submissions, self.config.n_submissions
         if before >= goal:
