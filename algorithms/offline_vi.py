@@ -3,8 +3,7 @@
 Users 1..K-1 are logged under a fixed behaviour policy. The output is a policy with a lower bound on its value. The
 bounds mirror those of bernstein_vi, for values that depend on the data; docs/offline_vi.md derives every line.
 
-logged_vi is the same on a file of logged episodes, for environments without a simulator: docs/offline_vi.md, 'Your own
-logged episodes', has the format of the file and an example.
+logged_vi is the same on a file, for environments without a simulator: docs/offline_vi.md, 'Your own logged episodes'.
 """
 
 # Our pseudo-code, each line -> the function that does it, of this file if no other is named.

@@ -39,8 +39,7 @@ Counts = Literal["rewards", "costs"]
 class CZ22Bonus(NamedTuple):
     """Numbers of eq. (1), with bonus_scale and precision_scale multiplied in.
 
-    e1: E_1, added to every visit count. per_root: factor of 1/sqrt(D). per_count: factor of 1/D. costs: 1 if users
-    count costs, 0 if they count rewards.
+    e1: E_1, added to visit counts. per_root, per_count: factors of 1/sqrt(D), 1/D. costs: 1 if users count costs, or 0.
     """
 
     e1: float

@@ -1,8 +1,7 @@
 """CartPole with a different gravity for every agent: compiled steps of many episodes, the spec, and Gymnasium's form.
 
 Each lane has an independent episode. Its numbers depend neither on the number of lanes nor on its position: no kernel
-mixes lanes, and none allows the compiler to reorder or to fuse floating-point operations. With NUMBA_DISABLE_JIT=1 the
-bits are the same.
+mixes lanes or lets the compiler reorder or fuse float operations. With NUMBA_DISABLE_JIT=1 the bits are the same.
 """
 
 from __future__ import annotations
@@ -112,8 +111,7 @@ class CartPoleGravity:
 
     The cart of the Gym's CartPole-v0: an observation is 4 numbers, 2 actions push left or right, the reward is 1 per
     step until the pole leans more than 12 degrees, the cart is more than 2.4 m from the middle, or `horizon` steps end.
-    An agent's gravity is one of several that are equally spaced; it is the agent's secret. The steps themselves are
-    `first_state`, `step_lanes` and `fallen`.
+    An agent's gravity is one of several that are equally spaced; it is the agent's secret.
 
     gravity_low, gravity_high: the ends of the range of gravities, m/s^2, in [0, 50]. n_gravities: their number, both
     ends included; 1 if the ends are equal. horizon: steps of the longest episode, at least 1.
@@ -182,9 +180,8 @@ class CartPoleGravityEnv(gymnasium.Env[Observation, int]):
     Observation: float32 [4], position (m), velocity, angle (rad), angular velocity. Action: Discrete(2), left or right.
     Reward: 1 per step. An episode is terminated when the pole or the cart is out of bounds, truncated when it still
     stands after `horizon` steps. info: empty. `gravity` is that of the episode, nan before the first one, for
-    simulators of agents only; observations and info do not contain it.
-    Raises ValueError on other values and on an action out of range, gymnasium.error.ResetNeeded on a step without an
-    episode.
+    simulators of agents only; observations and info do not contain it. Raises ValueError on other values and on an
+    action out of range, gymnasium.error.ResetNeeded on a step without an episode.
     Paper: [OT20] sec. 4.
     """
 
@@ -212,8 +209,7 @@ class CartPoleGravityEnv(gymnasium.Env[Observation, int]):
         """Start an episode: draw its first state, and its gravity unless an option sets it.
 
         options: {"gravity": m/s^2 in [0, 50]}, or {"agent": integer >= 0} for the gravity that this agent always has
-        (see `CartPoleGravity.gravity_of`). They apply to this episode and do not change the draws of later ones.
-        Raises ValueError on other options.
+        (see `CartPoleGravity.gravity_of`). They change no later draws. Raises ValueError on other options.
         """
         super().reset(seed=seed, options=options)
         uniforms, index = self.np_random.random(4), int(self.np_random.integers(self.task.gravities.size))

@@ -123,9 +123,8 @@ class ControlTask:
     ) -> Episodes:
         """Return an episode of each copy; `seed` determines all draws of the environments.
 
-        padded: whether to take as many steps as the longest possible episode. options: of `vector.reset`. checked:
-        whether to raise ValueError for numbers that are not finite. In episodes of users these count as 0, because an
-        error would depend on a user's data.
+        padded: whether to step as long as the longest possible episode. options: of `vector.reset`. checked: whether to
+        raise ValueError for non-finite numbers. In episodes of users these count as 0: an error would reveal data.
         """
         n = vector.num_envs
         seen, _ = vector.reset(seed=seed, options=options)

@@ -19,21 +19,18 @@ class DeepSea:
     """DeepSea: the reward is found only by moving right at all of N steps, each at a small cost.
 
     A diver sinks through an N x N grid, one row per step, from the top left cell: the horizon is N, the step is the
-    row, the state is the column from 0. One action moves a column to the left (it stays in column 0), the other
-    one to the right (it stays in column N - 1). In the source, left gives 0, right gives -0.01 / N, and right in
-    column N - 1, reached in the last row only, 1 more. Here 0.01 / N is added to every reward, so
-    that they lie in [0, 1]: left gives 0.01 / N, right 0, right in column N - 1 gives 1. The value of every policy
-    is that of the source plus 0.01; regret and optimal policies are the same. The optimal value is 1 (0.99 in the
-    source) where moves never fail.
+    row, the state is the column from 0. One action moves a column to the left (it stays in column 0), the other one to
+    the right (it stays in column N - 1). In the source, left gives 0, right gives -0.01 / N, and right in column N - 1,
+    reached in the last row only, 1 more. Here 0.01 / N is added to every reward, so that they lie in [0, 1]: left gives
+    0.01 / N, right 0, right in column N - 1 gives 1. The value of every policy is that of the source plus 0.01; regret
+    and optimal policies are the same. The optimal value is 1 (0.99 in the source) where moves never fail.
 
     size: N, at least 2.
-    deterministic: if false, right fails with probability 1 / N and leaves the column as it is. The source then
-      adds N(0, 1) noise to the rewards of the last row in the first and the last column; here rewards carry no
-      noise, since they must lie in [0, 1].
+    deterministic: if false, right fails with probability 1 / N and leaves the column as it is. The source then adds
+      N(0, 1) noise to the rewards of the last row in the first and the last column; here they have no noise.
     randomize_actions: whether action 0 or 1 is right, by a fair coin for each row and column; if false, action 1
       is right everywhere; the source calls it a mode for debugging.
-    seed: of these coins, at least 0; the same seed gives the same MDP, bit for bit, with the coins of the source's
-      mapping_seed.
+    seed: of these coins, the source's mapping_seed, at least 0; the same seed gives the same MDP, bit for bit.
     Raises ValueError on other values. Numbers as in the public code of bsuite.
     Paper: Osband, Van Roy, Russo, Wen, 'Deep exploration via randomized value functions', JMLR 20(124), 2019;
     Osband et al., 'Behaviour suite for reinforcement learning', ICLR 2020.

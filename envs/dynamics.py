@@ -1,7 +1,6 @@
 """Compiled kernels of finite-horizon MDPs: roll-out, exact values, exact optimum.
 
-With NUMBA_DISABLE_JIT=1 the same source runs as plain Python and gives the same bits: no kernel allows
-the compiler to reorder or to fuse floating-point operations.
+With NUMBA_DISABLE_JIT=1 plain Python gives the same bits: no kernel lets the compiler reorder or fuse float operations.
 """
 
 from __future__ import annotations
@@ -22,9 +21,8 @@ def roll_out(
     """Run one episode of a deterministic policy on given uniform draws.
 
     cdf [L, S, A, S'] and start_cdf [S] are cumulative probabilities that end in 1, L = H, or 1 if all steps are alike,
-    here and of `transitions` below; policy [H, S];
-    uniforms [H + 1] in [0, 1): the first picks s_1, entry h + 1 the state after step h. A draw u picks the
-    first state t with u < cdf[t]. Fills states [H + 1] and actions [H].
+    here and of `transitions` below; policy [H, S]; uniforms [H + 1] in [0, 1): the first picks s_1, entry h + 1 the
+    state after step h. A draw u picks the first state t with u < cdf[t]. Fills states [H + 1] and actions [H].
     """
     horizon = policy.shape[0]
     last = start_cdf.shape[0] - 1
@@ -87,8 +85,7 @@ def expectation(row: Floats, after: Floats) -> float:
 def deterministic_value(transitions: Floats, rewards: Floats, policy: Integers, values: Floats) -> None:
     """Fill values [H + 1, S] with the exact value of policy [H, S]; values[H] = 0.
 
-    transitions [L, S, A, S'], rewards [H, S, A]. values[h, s] is the expected sum of the rewards of steps
-    h..H-1 (0-based) from state s.
+    transitions [L, S, A, S'], rewards [H, S, A]. values[h, s]: expected sum of rewards of steps h..H-1 (from 0) from s.
     """
     horizon, n_states = policy.shape
     for s in range(n_states):
@@ -123,8 +120,7 @@ def stochastic_value(transitions: Floats, rewards: Floats, policy: Floats, value
 def optimal_value(transitions: Floats, rewards: Floats, values: Floats, policy: Integers) -> None:
     """Fill values [H + 1, S] and policy [H, S] with the exact optimum; ties go to the lowest action.
 
-    The sums run in the order of `deterministic_value`, so the value of the optimal policy has the same
-    bits as the optimum and its regret is exactly 0.
+    The sums run in the order of `deterministic_value`, so the optimal policy's value has the same bits, and regret 0.
     """
     horizon, n_states = policy.shape
     n_actions = rewards.shape[2]

@@ -39,9 +39,8 @@ def environment_source(played: Sequence[type], creator: object, entry: EnvSpec) 
     played: classes of the environment itself and of its wrappers. creator: the class or function that makes it. entry:
     of Gymnasium's registry.
 
-    For code in a file it is the digest of the file's bytes; values in closures count, too. For code without a file, as
-    in a notebook, it is the digest of the byte code and of all values that the code reads. Raises ValueError for a
-    value that cannot be pickled.
+    For code in a file it is the digest of the file's bytes and of values in closures; without a file, as in a notebook,
+    of the byte code and of all values that it reads. Raises ValueError for a value that cannot be pickled.
     """
     code = _Code()
     try:

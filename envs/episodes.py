@@ -166,10 +166,9 @@ class MarkovGameEnv(_ParallelEpisodes):
     """Episodes of a Markov game, agents 'max_player' and 'min_player'; both are terminated after its H steps.
 
     Observation of either player: int64 [2], (steps taken, state), in MultiDiscrete([H + 1, S]). Actions: Discrete(A)
-    and Discrete(B). Rewards: r in [0, 1] of the game for the max-player, -r for the min-player. info of either
-    player: {"state": int, "step": int}. With equal seeds it draws the states that FiniteMDPEnv draws for
-    `game.joint`. Raises ValueError on a missing action, one out of range or one of nobody, gymnasium.error.ResetNeeded
-    on a step without an episode.
+    and Discrete(B). Rewards: r in [0, 1] of the game for the max-player, -r for the min-player. info: {"state": int,
+    "step": int}. With equal seeds it draws the states of FiniteMDPEnv for `game.joint`. Raises ValueError on a missing
+    action, one out of range or one of nobody, gymnasium.error.ResetNeeded on a step without an episode.
     """
 
     def __init__(self, game: MarkovGame, render_mode: None = None) -> None:
@@ -189,10 +188,9 @@ class LinearMixtureEnv(_ParallelEpisodes):
     """Episodes of a linear mixture MDP, agents 'agent_0', 'agent_1', ...; all are terminated after its H steps.
 
     Observation of every agent: int64 [2], (steps taken, state), in MultiDiscrete([H + 1, S]). Actions: Discrete(A), in
-    the order of `action_vectors`. Rewards: each agent's own, in [0, 1]; all agents maximise the mean. info of every
-    agent: {"state": int, "step": int}. With equal seeds it draws the states that FiniteMDPEnv draws for `mdp.joint()`.
-    Raises ValueError on a missing action, one out of range or one of nobody, gymnasium.error.ResetNeeded on a step
-    without an episode.
+    the order of `action_vectors`. Rewards: each agent's own, in [0, 1]; all maximise the mean. info: {"state": int,
+    "step": int}. With equal seeds it draws the states of FiniteMDPEnv for `mdp.joint()`. Raises ValueError on a missing
+    action, one out of range or one of nobody, gymnasium.error.ResetNeeded on a step without an episode.
     """
 
     def __init__(self, mdp: LinearMixtureMDP, render_mode: None = None) -> None:

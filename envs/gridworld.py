@@ -20,13 +20,12 @@ _SMALLEST_ROOMS = 3
 class GridWorld:
     """GridWorld: find the way across a slippery grid, from one corner to a reward in the opposite one.
 
-    States are the free cells, numbered row by row from the top left cell, where episodes start. Actions 0 to 3
-    move left, right, up, down. With probability 1 - slip the agent gets to the chosen cell, with probability slip
-    to one of the other free neighbours of its own cell, each equally likely; if there is no other, it always gets
-    to the chosen one. A move into a wall or off the grid leaves it where it is, with certainty. The reward is 1 for
-    each step begun in the bottom right cell, whatever the action, and 0 elsewhere; the cell does not end the
-    episode, and at slip 0 the optimal value is horizon - (width + height - 2), or 0 if that is negative.
-    Dynamics and rewards are the same at every step.
+    States are the free cells, numbered row by row from the top left cell, where episodes start. Actions 0 to 3 move
+    left, right, up, down. With probability 1 - slip the agent gets to the chosen cell, with probability slip to one of
+    the other free neighbours of its own cell, each equally likely; if there is no other, it always gets to the chosen
+    one. A move into a wall or off the grid leaves it where it is, with certainty. The reward is 1 for each step begun
+    in the bottom right cell, whatever the action, else 0; it does not end the episode, and at slip 0 the optimal value
+    is horizon - (width + height - 2), or 0 if that is negative. Dynamics and rewards are the same at every step.
 
     width, height: of the grid in cells, at least 1; at least 3 with four rooms. horizon: steps of an episode, at
     least 1. slip: probability in [0, 1].

@@ -49,11 +49,10 @@ class GymnasiumTable:
     """Gymnasium environment with a table of transitions, for a finite horizon.
 
     An environment has a table if `env.unwrapped` has `P` and `initial_state_distrib`, as FrozenLake, CliffWalking and
-    Taxi have. Sampled steps are compared with the table: an environment
-    with other steps is refused, and so are wrappers, except for the time limit. Rewards are means of each state and
-    action. Unless they lie in [0, 1], they are mapped to it from `reward_range`; a value v of H steps then stands for
-    H low + (high - low) v. An episode that ends early stays in an absorbing state with raw reward 0 until step H; the
-    state is added if the table has none. Dynamics and rewards are the same at every step.
+    Taxi have. Sampled steps are compared with the table: one with other steps is refused, and so are wrappers but the
+    time limit. Rewards are means. Unless they lie in [0, 1], they are mapped to it from `reward_range`; a value v of H
+    steps then stands for H low + (high - low) v. An episode that ends early stays in an absorbing state with raw reward
+    0 until step H; the state is added if the table has none. Dynamics and rewards are the same at every step.
 
     Args:
         env_id: as in gymnasium.make; `module:Id-v0` imports the module first. horizon: H, at least 1 and at most the
@@ -61,8 +60,7 @@ class GymnasiumTable:
             is_slippery=False". table: digest of the table, by default that of the table as it is now: an environment
             with another table is another one.
 
-    Raises ValueError for an environment without a table, with another one or with other steps, and for one that is too
-    large.
+    Raises ValueError for an environment without a table, with another one or other steps, or that is too large.
 
     >>> lake = GymnasiumTable("FrozenLake-v1", horizon=6, kwargs="is_slippery=False")
     >>> lake.build().optimal_start_value()

@@ -25,8 +25,7 @@ class RandomMDP:
     with probability 0.85 and else uniform on [0, 1]. Episodes start in state 0, our choice.
 
     n_states, n_actions, horizon: at least 1. seed: at least 0; the same seed gives the same MDP, bit for bit.
-    stationary: one draw for each (s, a) is used at every step.
-    Raises ValueError on other values.
+    stationary: one draw for each (s, a) is used at every step. Raises ValueError on other values.
 
     >>> mdp = RandomMDP(n_states=5, n_actions=3, horizon=10, seed=1).build()
     >>> values, policy = mdp.optimum()
@@ -73,9 +72,8 @@ class RandomMDP:
 def dirichlet_rows(generator: np.random.Generator, concentration: float, shape: tuple[int, ...]) -> NDArray[np.float64]:
     """Draw an array of the given shape whose last axis is Dirichlet(concentration, ..., concentration).
 
-    Small concentrations make gamma variables underflow, up to rows that are all 0. Such rows are drawn again. This does
-    not change the distribution: the direction of a vector of independent gamma variables
-    of one scale is independent of its sum.
+    Small concentrations make gamma variables underflow, up to rows that are all 0. They are drawn again, with the same
+    distribution: the direction of a vector of independent gamma variables of one scale is independent of its sum.
     """
     rows = generator.standard_gamma(concentration, size=shape)
     sums = rows.sum(axis=-1)

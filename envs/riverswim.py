@@ -22,9 +22,8 @@ _SMALL_REWARD = 5 / 1000
 class RiverSwim:
     """RiverSwim: a chain of states with a small reward at the near bank and a large one upstream.
 
-    Action 0 (left) always moves one state down (it stays in state 0); action 1 (right) fights the current.
-    Rewards: 0.005 for left in state 0, 1 for right in the last state, 0 elsewhere. Episodes start in state 0; dynamics
-    and rewards are the same at every step.
+    Action 0 (left) moves one state down, action 1 (right) fights the current. Rewards: 0.005 for left in state 0, 1 for
+    right in the last state, 0 elsewhere. Episodes start in state 0; dynamics and rewards are the same at every step.
 
     n_states: length of the chain, at least 3. horizon: steps of an episode, at least 1.
     Raises ValueError on other values.

@@ -50,8 +50,7 @@ def read_regular(path: Path) -> bytes:
 def open_regular(path: Path, flags: int, mode: int = _ANYBODY) -> int:
     """Return a descriptor as `os.open` does, but of a regular file only: a pipe keeps nobody waiting.
 
-    To write, the path must not be a link, because its target would be overwritten. Raises OSError, with EINVAL for
-    anything but a regular file.
+    To write, the path must not be a link: its target would be overwritten. Raises OSError, with EINVAL for other files.
     """
     flags |= os.O_NOFOLLOW if flags & (os.O_WRONLY | os.O_RDWR) else 0
     try:

@@ -1,8 +1,7 @@
 """Version of the results, digests of code, and the list and sources of plugins.
 
-A plugin is a module that registers algorithms or environments when it is imported. It is named in `$DPRL_PLUGINS`, or
-by an entry point of an installed package. Its files are part of `results_version`, so cells that ran on another version
-of a plugin are other cells.
+A plugin is a module that registers algorithms or environments on import. It is named in `$DPRL_PLUGINS`, or by an
+installed package's entry point. Its files are part of `results_version`: another version makes other cells.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 From epsilon to the noise on counts:
 
 * scale: `designs/counts.py` (settings, the least noise) -> `counters/selection.py` and `mechanisms/` (`calibrated`)
-* draw, jdp: `queries/counts.py` (`open`, the keys; `release`) -> `counters/release.py` -> `mechanisms/laplace.py` or
-  another law
+* draw, jdp: `queries/counts.py` (`open`, the keys; `release`) -> `counters/release.py` -> `mechanisms/laplace.py` etc.
 * draw, ldp: `queries/counts.py` (`encode`) -> the law's file in `mechanisms/`
 * proof: `queries/counts.py` (`events`) -> `noise_design.py` -> `accounting/` -> `ledger.py` -> `certificate.py`, and
   `verification.py` makes all of it again

@@ -53,8 +53,7 @@ class ChargeJournal:
     """Charges in a file that survives a crash. One process writes at a time; others may only read.
 
     An unfinished last line is ignored, because its submissions were not released. Any other damage is refused, and
-    nothing is written to a file that is no longer at its path. A copy of the file, or an older version that was
-    restored, cannot be detected.
+    nothing is written to a file that is no longer at its path. A copy or a restored older version cannot be detected.
 
     Args:
         path: of the file; made by the first charge, in an existing folder.

@@ -27,8 +27,7 @@ class SubmissionRange:
     >>> two_users_in_turn.agents
     array([1, 2, 1, 2])
 
-    Each is sent once: give every part of the range to one client only. A submission that is not sent stays charged, and
-    is replaced by one with another number.
+    Each is sent once: give every part of the range to one client. An unsent one stays charged; another replaces it.
 
     Args:
         first, last: the submissions. users: submission n is of user (n - 1) % users + 1.

@@ -131,8 +131,7 @@ class Privatizer(Generic[Q]):
         needed: k or more submissions that will be leased in all; up to CHARGED_AT_ONCE of them are charged together,
         and are lost if the process dies before they are leased.
 
-        Raises ValueError for k below 1, and LedgerError if fewer are left, the compiled loop submits, or this query's
-        messages cannot be from clients.
+        Raises ValueError for k < 1; LedgerError if fewer are left, or messages are the loop's or cannot be clients'.
         """
         if self.trust_model == SHUFFLE or (self.server_noise and not self.query.adds_up_messages):
             raise LedgerError(
@@ -158,8 +157,7 @@ class Privatizer(Generic[Q]):
 
         A trusted server takes all messages of a sum at once, and returns their sum with noise.
 
-        Raises LedgerError if one was accepted before, is not charged, or belongs to another privatizer, and for a sum
-        with two messages of one user.
+        Raises LedgerError if one is not charged, was accepted or is another privatizer's; for a sum with two of a user.
         """
         for each in messages:
             if each.issuer != self._issuer:
@@ -269,8 +267,7 @@ class Privatizer(Generic[Q]):
         release if their data are the same, as in a simulation with the same seed and code; with other data, the
         difference of the two releases would be exact.
 
-        Raises LedgerError if this privatizer has charged users, or has noise from the operating system; ValueError for
-        another privatizer's state.
+        Raises LedgerError if it has charged users or noise from the operating system; ValueError for another's state.
         """
         if self._source != _NOBODY:
             raise LedgerError(f"submissions up to {self.charged} are charged here already; load into a new privatizer")

@@ -73,8 +73,7 @@ class UserClient(Generic[Q]):
 
     `ledger`, the user's own, proves the user's epsilon without trusting a server's count of submissions.
 
-    Raises ValueError for another number, and LedgerError for a folder that another process uses, or if its journal is
-    damaged or belongs to another run.
+    Raises ValueError for another number, LedgerError for a folder in use or with a damaged or another run's journal.
     """
 
     def __init__(self, planned: Privatizer[Q], user: int, folder: Path) -> None:
@@ -202,8 +201,7 @@ class ServerPrivatizer(Privatizer[Q]):
 
     Messages come from `UserClient`s in any order and any number of times; each submission is counted once. They get
     positions 1, 2, ... as they arrive; ledger and counter count positions. Under `ldp` a message is written to the
-    disk, then charged, then counted, so a kill loses only messages that were not acknowledged, and their clients send
-    them again.
+    disk, then charged, then counted, so a kill loses only unacknowledged messages, and their clients send them again.
 
     >>> import tempfile
     >>> from dprl.privacy import CountFamilies, CountFamily, CountPrivacy, Streams, UserClient, UserRecord
@@ -225,8 +223,7 @@ class ServerPrivatizer(Privatizer[Q]):
         folder: an existing folder for charges, and under `ldp` messages and state; it outlives the process.
         apply: called with the content of each message in order (gradients). It may change `arrays` only: content that
             is not yet on the disk must not leave the process, nor may `arrays` after `receive_once` raised an error.
-        arrays: under `ldp` the learner's arrays, saved before the first message and with each state; restored here in
-            place.
+        arrays: under `ldp` the learner's, saved before the first message and with each state; restored here in place.
 
     Raises LedgerError for queries that cannot be split in two halves, for a folder that another process uses or that
     lacks a part, and under `jdp` for one with charges; ValueError for a damaged state or another run's.

@@ -19,9 +19,8 @@ LEAST_LOG, MOST_LOG = -5.0, 2.0
 class Network:
     """Multilayer perceptrons with tanh units, as functions of a parameter vector.
 
-    sizes: of the policy's layers, from observations to logits, or to means of continuous actions. continuous: whether
-    actions are Gaussian, with one log standard deviation per action. critic: whether there is also a value network with
-    the same hidden layers.
+    sizes: of the policy's layers, from observations to logits, or means. continuous: whether actions are Gaussian, with
+    one log standard deviation per action. critic: whether a value network with the same hidden layers is added.
     """
 
     sizes: tuple[int, ...]

@@ -22,9 +22,8 @@ from dprl.privacy import LedgerError
 def error_barrier(*, refusals: bool = False) -> Iterator[None]:
     """Drop the errors of a `with` block, including those that would end the process.
 
-    Environments and modules are user code and may raise anything, and an error reveals private data; so does whether
-    there was one. A KeyboardInterrupt passes without its texts. Use it inside of `silent`: the objects that an error
-    holds are freed here, and their destructors may write.
+    Environments and modules are user code, and their errors reveal private data; so does whether there was one. A
+    KeyboardInterrupt passes without its texts. Use it inside of `silent`: destructors of an error's objects may write.
 
     Args:
         refusals: whether LedgerErrors pass. They contain public numbers only. Leave it False around an agent's episode.

@@ -83,8 +83,7 @@ def write_contribution(
 ) -> None:
     """User side: turn a trajectory into one cell per step and family.
 
-    states int64[H+1], actions int64[H], rewards (or losses) float64[H, S, A]; the user observes its own; fills
-    cells int64[H, 3] and amounts float64[H, 3].
+    states int64[H+1], actions int64[H], rewards (or losses) float64[H, S, A]; fills cells and amounts [H, 3].
     """
     write_visits(states, actions, (rewards.shape[1], rewards.shape[2]), cells, amounts)
     for h in range(actions.shape[0]):
@@ -110,8 +109,7 @@ def write_ranks(states: Int64Array, successors: Int64Array, cells: Int64Array) -
 class EpisodeBuffer(NamedTuple):
     """User's side: the current episode. Only sending kernels may read it.
 
-    uniforms float64[2H+1]; states int64[H+1]; actions int64[H]; cells int64[H, F] and amounts float64[H, F]: the
-    contribution, one cell per step and family.
+    uniforms float64[2H+1]; states int64[H+1]; actions int64[H]; cells int64[H, F], amounts float64[H, F]: by family.
     """
 
     uniforms: Float64Array

@@ -1,7 +1,6 @@
 """Compiled kernels of two-player zero-sum Markov games: best responses, and the gap between them.
 
-With NUMBA_DISABLE_JIT=1 the same source runs as plain Python and gives the same bits: no kernel allows
-the compiler to reorder or to fuse floating-point operations.
+With NUMBA_DISABLE_JIT=1 plain Python gives the same bits: no kernel lets the compiler reorder or fuse float operations.
 """
 
 from __future__ import annotations

@@ -298,8 +298,7 @@ def coarse_correlated_equilibrium(upper: Floats, lower: Floats, scratch: Equilib
 def matrix_game(payoff: ArrayLike) -> tuple[float, Floats, Floats]:
     """Return the value of a zero-sum matrix game and one optimal mixed action of each player.
 
-    They are the marginals of this module's coarse correlated equilibrium of (payoff, payoff); they form a Nash
-    equilibrium because the game is zero-sum.
+    They are the marginals of this module's equilibrium of (payoff, payoff), a Nash equilibrium as the game is zero-sum.
 
     payoff: [A, B], paid by the player who picks the column to the one who picks the row.
 
@@ -476,8 +475,7 @@ def solve(entries: _Dictionary, precise: bool) -> bool:
 
     False means that rounding may affect the result: a pivot was below 1e-7, none was usable, or the cap was reached.
 
-    The most negative variable leaves. After many pivots Bland's rule takes over, since it cannot cycle; a cap on their
-    number guards against rounding.
+    The most negative variable leaves; after many pivots by Bland's rule, without cycles. A cap guards against rounding.
 
     precise: in double-double numbers, about ten times as long; `remainder` must have been filled.
     """

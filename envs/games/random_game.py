@@ -20,9 +20,8 @@ _CONCENTRATIONS = (0.01, 1.0)
 class RandomGame:
     """Random game: Dirichlet transitions and uniform rewards, drawn for each step, state and pair of actions.
 
-    The transitions of every (h, s, a, b) are an independent draw of Dirichlet(concentration, ..., concentration),
-    its reward is uniform on [0, 1]; dynamics and rewards differ from step to step. Episodes start in a state
-    drawn uniformly.
+    The transitions of every (h, s, a, b) are an independent draw of Dirichlet(concentration, ..., concentration), its
+    reward is uniform on [0, 1]; both differ from step to step. Episodes start in a state drawn uniformly.
 
     n_states, n_max_actions, n_min_actions, horizon: at least 1. concentration: in [0.01, 1]; at 1 rows are uniform
     on the simplex, small ones lead to few states each. seed: at least 0; the same seed gives the same game, bit for

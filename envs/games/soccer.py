@@ -48,9 +48,8 @@ class Soccer:
     n_rows: at least 1. n_columns: at least 2. horizon: steps of an episode, at least 1.
     Raises ValueError on other values.
 
-    Grid, moves, goals and restarts are the source's, first cells as in the game markov_soccer of the library
-    OpenSpiel, turned to the source's directions; other grid sizes and the finite horizon instead of the discount
-    0.9 are ours.
+    Grid, moves, goals and restarts are the source's, first cells as in OpenSpiel's markov_soccer, turned to the
+    source's directions; other grid sizes and the finite horizon instead of the discount 0.9 are ours.
     Paper: Littman, 'Markov games as a framework for multi-agent reinforcement learning', ICML 1994.
     """
 

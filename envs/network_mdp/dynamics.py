@@ -1,7 +1,6 @@
 """Compiled kernels of linear mixture MDPs: next states from sparse lists, exact values, exact optimum.
 
-With NUMBA_DISABLE_JIT=1 the same source runs as plain Python and gives the same bits: no kernel allows
-the compiler to reorder or to fuse floating-point operations.
+With NUMBA_DISABLE_JIT=1 plain Python gives the same bits: no kernel lets the compiler reorder or fuse float operations.
 """
 
 from __future__ import annotations

@@ -103,8 +103,7 @@ def _sum(curves: tuple[PrivacyCurve, ...]) -> SummedLosses:
 def compose(curves: Iterable[PrivacyCurve] | Mapping[PrivacyCurve, int]) -> PrivacyCurve:
     """Return the curve of several adaptive releases about one user together, each once or the given number of times.
 
-    It is the simplest such curve: losses of one kind stay of that kind. Raises ValueError for a curve of an unknown
-    kind.
+    It is the simplest one: losses of one kind stay of that kind. Raises ValueError for a curve of an unknown kind.
 
     >>> compose([RandomizedResponses(1, 0.5), RandomizedResponses(1, 1.0)]).pure_epsilon
     1.5

@@ -57,8 +57,7 @@ _WINDOW, _MOST_WINDOWS, _FFT_ERROR = 20.0, 8, 1e-15
 _LOOSE, _SMALLEST, _STEEPEST, _PRECISION = 4.0, 1e-9, 1e9, 1e-15
 # Pieces of Laplace's density: an error below 1e-5 in the variance of a loss, and in every delta of one.
 _WIDTH, _WIDTH_OF_SMALL, _FEWEST_HALF_PIECES, _MOST_HALF_PIECES = 0.01, 0.008, 4, 1 << 13
-# Of a distribution from a privacy curve: deltas up to whose epsilons the points lie, and the number of points for each.
-# e^709 overflows.
+# From a privacy curve: deltas up to whose epsilons the points lie, and the number of points for each. e^709 overflows.
 _SMALLEST_DELTAS, _POINTS_OF_CURVE, _LARGEST_GAP = (1e-30, 1e-15, 1e-7, 1e-2), 200, 700.0
 
 
@@ -183,11 +182,10 @@ class _Tilt(NamedTuple):
 class SummedLosses:
     """Upper bound on the sum of adaptive releases, n_i of them with law i, by FFT.
 
-    An FFT has an error of 1e-16 of the largest probability, too much
-    for a small delta. So masses p are first multiplied by e^(lambda l) / M, M = sum p e^(lambda l). The delta is then a
-    sum of probabilities there, times Chernoff's bound M^n e^(-lambda epsilon), so its error is relative to that bound.
-    A lambda that moves the mean of the sum to just below epsilon will do, so one FFT serves many epsilons. For sums
-    beyond the window of the FFT, Chernoff's bound is used, too.
+    An FFT errs by 1e-16 of the largest probability, too much for a small delta: masses p are multiplied by e^(lambda l)
+    / M, M = sum p e^(lambda l). The delta is then a sum of probabilities there, times Chernoff's bound M^n e^(-lambda
+    epsilon), so its error is relative to that bound. A lambda that moves the mean of the sum to just below epsilon will
+    do, so one FFT serves many epsilons. For sums beyond the window of the FFT, Chernoff's bound is used, too.
 
     Args:
         parts: (loss of one release, number of releases, at least 1) for every law.

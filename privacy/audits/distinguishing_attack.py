@@ -1,8 +1,7 @@
 """Distinguishing attacks: lower bounds on epsilon and delta from the outputs of a sampler for two neighbours.
 
 A probe draws releases in both worlds and scores them; a larger score makes world 1 more likely. The two-world method
-chooses a threshold on some runs; the frequencies with which fresh runs of both worlds reach it bound epsilon and delta
-from below.
+chooses a threshold on some runs; the frequencies at which fresh runs reach it bound epsilon and delta from below.
 """
 
 from __future__ import annotations

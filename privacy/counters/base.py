@@ -28,10 +28,9 @@ EXACT, TREE, ROWS, BUFFERED = 0, 1, 3, 4
 class CounterState(NamedTuple):
     """A counter for kernels; a copy of its arrays continues bit for bit.
 
-    kind: one of the codes above; base: of a tree's digits (2: plain binary; odd: balanced digits); node: the noise of
-    one node (of one row, for factorisations); rows float64[rows, cells]: stored noise; held int64[rows]: the prefix of
-    each row (trees), int64[1]: the prefix of all rows (recursions), else empty; coefficients float64[n]: of a
-    recursion, else empty.
+    kind: one of the codes above; base: of a tree's digits (2: binary; odd: balanced); node: the noise of one node (or
+    row, for factorisations); rows float64[rows, cells]: stored noise; held int64[rows]: the prefix of each row (trees),
+    int64[1]: the prefix of all rows (recursions), else empty; coefficients float64[n]: of a recursion, else empty.
     """
 
     kind: int

@@ -112,9 +112,8 @@ def tree_bound(base: int, n_items: int, law: Mechanism, failure: float, summands
     right (binary, J = 1), or on both sides (balanced digits, J = (base - 1) / 2). No term is negative, so a failure
     probability of 1e-25 is as precise as one of 0.1.
 
-    base: 2 for the binary tree, odd for balanced digits. Laplace (one summand) and the discrete laws: rigorous, at most
-    0.2 % above the smallest E (discrete: the next integer). Others: a lattice of 1/32 standard deviations and 2e-4 of
-    slack.
+    base: 2 (binary tree) or odd (balanced digits). Laplace (one summand) and the discrete laws: rigorous, at most 0.2 %
+    above the smallest E (discrete: the next integer). Others: a lattice of 1/32 standard deviations and 2e-4 of slack.
     """
     lattice = law.lattice(summands)
     if lattice is not None:
@@ -454,8 +453,7 @@ def maximum_tail(law: _FiniteLaw, n: int, x: float) -> float:
 def _log_transform(law: _FiniteLaw) -> LogTransform:
     """Return the function ln E e^(s Y), Re s > 0, of a law on a grid.
 
-    With y = y_max - step (B j + k), 0 <= k < B, the sum over y is a product of matrices: about 2 sqrt(n) exponentials
-    per argument instead of n.
+    With y = y_max - step (B j + k), 0 <= k < B, the sum over y is a matrix product: about 2 sqrt(n) exponentials each.
     """
     step = float(np.diff(law.values).min())
     places = np.rint((law.values[-1] - law.values) / step).astype(np.int64)

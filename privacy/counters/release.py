@@ -107,8 +107,7 @@ def _release_tree(released: Float64Array, totals: Float64Array, state: CounterSt
 def _release_buffered(released: Float64Array, totals: Float64Array, state: CounterState, item: int) -> None:
     """V = w - sum_i omega_i s_i; s_i = theta_i s_i + v; prefix noise grows by g v, for each item since the last.
 
-    Row 0 is the prefix noise, followed by the s_i; held[0] is their last item. The coefficients are omega, theta, and g
-    of every item.
+    Row 0 is the prefix noise, then the s_i; held[0] is their last item. Coefficients: omega, theta, g of every item.
     """
     rows = state.rows
     n_buffers = rows.shape[0] - 1

@@ -25,8 +25,7 @@ def calibrate(
     *Formal guarantee.* All T prefixes together are (epsilon, delta)-DP between neighbours that differ in one row by at
     most `row`, also if later rows depend on earlier outputs, in the arithmetic of the mechanism.
 
-    A k-ary tree gets the best base. Raises ValueError if that is impossible (Gaussian noise at delta = 0, or a law that
-    the counter cannot use).
+    A k-ary tree gets the best base. Raises ValueError for Gaussian noise at delta = 0 or a law the counter cannot use.
     """
     if not isinstance(counter, KaryTree):
         return counter.calibrated(mechanism, epsilon, delta, row)

@@ -38,8 +38,7 @@ class PrivacySettings(ABC, Generic[D, Q]):
     Args:
         model: the trust model. epsilon: in [1e-9, 1e9], needed unless the model is none. delta: 0 or in [1e-15, 1).
 
-    Raises ValueError for values out of range, for a key that belongs to another model, and for settings that do not fit
-    together.
+    Raises ValueError for values out of range, a key of another model, and settings that do not fit together.
     """
 
     model: TrustModel
@@ -62,8 +61,7 @@ class PrivacySettings(ABC, Generic[D, Q]):
     def design(self, data: D, n_users: int, noise: NoiseConfig, growth: float = 0.0) -> NoiseDesign[Q]:
         """Return the noise for `n_users` users. Raises ValueError for settings that do not fit together.
 
-        growth: of the schedule on which a learner reads releases, see `ReleaseSchedule`; 0: after every user. Noise on
-        messages alone does not depend on it.
+        growth: of the learner's `ReleaseSchedule`; 0: after every user. Noise on messages alone does not depend on it.
         """
 
     def summary(self, design: NoiseDesign[Q]) -> dict[str, Any]:  # noqa: ARG002

@@ -410,9 +410,8 @@ def best_of_all(
 ) -> dict[str, Any]:
     """Return the released families that allow the least error of the first needed one, and the best noise for them.
 
-    local: whether the noise is on the client's side, where the best is the choice of 'auto'. 'rms' in the result is the
-    root mean square over episodes of the standard deviation of one of the counts, and 'threshold', for reports, their
-    `detection_threshold`.
+    local: whether the noise is on the client's side, where 'auto' chooses the best. 'rms' is the root mean square over
+    episodes of the standard deviation of a count, and 'threshold', for reports, their `detection_threshold`.
     """
     found: list[tuple[float, dict[str, Any]]] = []
     for kind in RELEASED_FAMILIES:

@@ -66,16 +66,14 @@ class GradientPrivacy(PrivacySettings[GradientLayout, GradientQuery]):
     population. A user changes a sum by at most C/2. This guarantee cannot be compared with that of replacement.
 
     `counter`: (epsilon, delta)-JDP of the running sums of all updates, by the counter's guarantee for rows that change
-    by C in the L2 norm. The noise of an update is then that of the difference of two releases, and partly cancels in
-    the parameters.
+    by C in the L2 norm. The noise of an update is then that of a difference of releases, and partly cancels.
 
     Args:
         clip_norm: without noise: norm of the ball into which gradients are shrunk: 'l1', 'l2', 'elementwise', or 'none'
             for no clip. 'auto': 'l2', with algorithms of a paper the paper's 'l1'.
         mechanism: the noise of a gradient, or of an update's sum if a server adds it. 'auto': the least known, for
             algorithms of a paper the paper's, clipped_laplace.
-        clip: C > 0; None for 2, with algorithms of a paper for the paper's 0.01, and for 1 with projected_random_sign.
-            privunit sends directions: no clip.
+        clip: C > 0; None for 2, for 0.01 with a paper's algorithms, for 1 with projected_random_sign; not for privunit.
         submissions: T, the maximum of submissions of one agent. If an update is summed, no agent is in it twice.
         release_scores: 'simulator': raw scores are read outside the guarantee; 'none': they are not read.
         sampling: 'one_pass': agents take part in turn; 'poisson': users of a fixed population join rounds at random.

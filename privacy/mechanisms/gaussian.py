@@ -136,9 +136,8 @@ def fill_gaussian(
 ) -> None:
     """Fill `out` float64[n], contiguous, with draws number first, first+1, ... of N(0, scale^2).
 
-    Draw number i is a function of the key and i only. Draws 2j and 2j+1 are the two coordinates of one random point,
-    hence independent, and use only the bits number 2j and 2j+1. |draw| is at most 8.6 scale; a true Gaussian exceeds
-    this with probability below 1e-17.
+    Draws 2j and 2j+1 are the two coordinates of one random point, hence independent, and use only the bits number 2j
+    and 2j+1. |draw| is at most 8.6 scale; a true Gaussian exceeds this with probability below 1e-17.
 
     *Formal guarantee.* None by itself; see Gaussian.
     """

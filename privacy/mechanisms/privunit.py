@@ -41,9 +41,8 @@ class PrivUnit(VectorMechanism):
     the p and gamma that the sampler uses, with bounds of the rounding errors added.
 
     The coin is exact: p is a multiple of 2^-53 and is compared with 53 bits. The sampler draws <x, v> from its
-    conditional law by rejection (no table, no interpolation) and adds a uniform direction orthogonal to v. The last
-    bits of the message depend on v: 'float64-idealised'. The running time reveals the coin, because rejection takes
-    longer on one side of the cap's edge.
+    conditional law by rejection and adds a uniform direction orthogonal to v. The last bits of the message depend on v:
+    'float64-idealised'. The running time reveals the coin: rejection takes longer on one side of the cap's edge.
 
     A vector without direction (zero, or without a finite coordinate) is treated like a uniformly random one: the
     density of its message is 1, between the two above, and its estimate has mean zero.

@@ -64,9 +64,8 @@ def send_signs(
 ) -> None:
     """Fill `message` float64[d_hat + 2] from draws first .. first + 2 d_hat - 1: d_hat roundings, d_hat coins.
 
-    table: of the coins, see RandomizedResponse.table; seed: of the projection, sent in the clear. It must not be drawn
-    from `key`, because words of a non-cryptographic generator reveal the others. numbers, words: the workspace. Raises
-    like `require_generator`.
+    table: of the coins; seed: of the projection, sent in the clear. It must not be drawn from `key`, because words of a
+    non-cryptographic generator reveal the others. numbers, words: workspace. Raises like `require_generator`.
 
     *Formal guarantee.* See ProjectedRandomSign.
     """

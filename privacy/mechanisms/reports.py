@@ -85,8 +85,7 @@ class RandomizedResponse:
 def fill_responses(out: Float64Array, bits: Float64Array, key: np.ndarray, first: np.uint64, table: np.ndarray) -> None:
     """Fill `out` float64[n] with the responses to `bits` float64[n]; response i takes coin number first + i of `key`.
 
-    A bit counts as 1 above 1/2 and as 0 otherwise, including NaN, so the guarantee holds for any data on a device.
-    `out` must not be `bits`.
+    A bit counts as 1 above 1/2, else (and for NaN) as 0: the guarantee holds for any data. `out` must not be `bits`.
 
     *Formal guarantee.* (epsilon, 0)-DP for every bit, with `table` that of RandomizedResponse(epsilon).
     """
@@ -258,8 +257,7 @@ def fill_unary(
 ) -> None:
     """Fill `out` float64[n], contiguous, with the bits 0.0 or 1.0 of one encoding; bit i takes coin number first + i.
 
-    `bound` is the hot cell; one outside 0, ..., n-1 is moved to the edge, because a report without a hot cell
-    would be another kind of input.
+    `bound` is the hot cell; one outside 0, ..., n-1 is moved to the edge, because every input has one.
 
     *Formal guarantee.* That of the encoding that made `noise`, for any two hot cells.
     """
@@ -289,10 +287,9 @@ def fill_unary(
 class DirectEncoding(OneHotEncoding):
     """The report names one cell: the hot one with probability p, every other one with q = p / e^epsilon.
 
-    It is k-ary randomized response on `width` cells, sent as one bit per cell: with probability
-    t = (e^epsilon - 1) / (e^epsilon - 1 + width) the truth, otherwise a uniform cell.
-    A cold cell's variance is below that of the optimised unary encoding for width < 3 e^epsilon + 2, a hot cell's for
-    width < e^epsilon + 3 + e^-epsilon.
+    It is k-ary randomized response on `width` cells, one bit per cell: with probability t = (e^epsilon - 1) /
+    (e^epsilon - 1 + width) the truth, otherwise a uniform cell. A cold cell's variance is below that of the optimised
+    unary encoding for width < 3 e^epsilon + 2, a hot cell's for width < e^epsilon + 3 + e^-epsilon.
 
     *Formal guarantee.* (epsilon, 0)-DP for any two one-hot vectors: a report has probability t [it is hot] + (1 - t) u,
     where u >= floor(2^64 / width) / 2^64 is the probability of the uniform choice in computer arithmetic, and t is

@@ -82,9 +82,8 @@ def few_enough(scale: float, summands: int) -> bool:
 def laplace_sum_tail(x: float, m: int) -> float:
     """Return P(|X_1 + ... + X_m| > x) for independent Laplace(1), up to a relative rounding error below 1e-7.
 
-    With weights w_j = C(m-1+j, j) 2^-(m+j), j < m, the density is the w-mixture of Gamma(m-j) on either side; the
-    weights of one side sum to 1/2. Those further than 14 standard deviations from the top are left out, and a bound on
-    their weight is added.
+    With weights w_j = C(m-1+j, j) 2^-(m+j), j < m, the density is the w-mixture of Gamma(m-j) on either side; weights
+    of one side sum to 1/2. Those over 14 standard deviations from the top are replaced by a bound on their weight.
     """
     first = max(0, m - 1 - int(_MIXTURE_STANDARD_DEVIATIONS * math.sqrt(2.0 * m)))
     j = np.arange(first, m)
@@ -113,8 +112,7 @@ def lattice_sum_tail(m: int, n: int, log_transform: LogTransform, scale: float, 
     The sum over a period of M(s)^n e^(-sm) / (1 - e^-s), s = theta + it at equidistant t, is the tail plus tails of
     other m with positive weights: at least the tail, with a relative excess below 1e-6 for this number of points.
 
-    log_transform: ln E e^(s Z) of a draw Z on the integers for |Re s| < limit; its real part falls with |Im s| on
-    (0, pi). scale: of a draw, to start with.
+    log_transform: ln E e^(s Z) of a draw Z, |Re s| < limit; its real part falls with |Im s| on (0, pi). scale: of Z.
     """
 
     def log_integrand(s: Complex128Array) -> Complex128Array:

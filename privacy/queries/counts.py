@@ -1,8 +1,7 @@
 """Counts of episodes: every user adds to one cell per step and family, and a learner reads noisy sums of them.
 
 First the channel and its kernels: compiled loops call `send_and_aggregate` and, before a plan, `release`; `encode` and
-`add_message` are the two sides of a message, one user at a time. Then the query, error bounds of released counts, and
-blocks of simulated users at once.
+`add_message` are the two sides of a message, one user at a time. Then the query, error bounds, and blocks of users.
 """
 
 from __future__ import annotations
@@ -74,9 +73,8 @@ class CountChannel(NamedTuple):
     the coins that round values in [0, 1]; coins float64[n_steps * F]: those of one user.
 
     Server's side: shift, factor: a received bit counts as (bit - shift) * factor; totals float64[cells]: sums of
-    messages; counter: its noise; noisy float64[cells]: the released sums of messages; needed float64[n_cells]: the
-    families that the learner needs, read by `released_counts` only; times int64[n]: the schedule of releases, empty for
-    one after every user.
+    messages; counter: its noise; noisy float64[cells]: the released sums; needed float64[n_cells]: the families for the
+    learner, read by `released_counts` only; times int64[n]: the schedule of releases, empty for one after every user.
     """
 
     cursor: Int64Array
@@ -190,9 +188,8 @@ def add_message(channel: CountChannel) -> None:
 def send_and_aggregate(channel: CountChannel, index: Int64Array, value: Float64Array, user: int) -> None:
     """Encode and add a record in one call, with the same bits; of a noiseless message only non-zeros are added.
 
-    Counts must not be read before the next `release`. Learners plan on a schedule, which may depend on earlier releases
-    but on no other data of users. Without a schedule of releases, later ones are bit for bit those of a run that
-    releases after every user.
+    Read no counts before the next `release`. The schedule may depend on earlier releases but on no other data of users.
+    Without a schedule of releases, later ones are bit for bit those of a run that releases after every user.
 
     *Formal guarantee.* That of `encode` and `release`: every user is charged, because some prefixes are a function of
     all of them.
@@ -510,8 +507,7 @@ class CountQuery(Query):
             first: the first of the users, 1-based; they send one after the other, all under one policy.
             users: m, their number.
             draw: draws the number of users in each cell of the first family at each step, int64[H, width]. Called with
-                None if all m users are in every step, or with sizes int64[H] if step h has sizes[h] users, each in one
-                step.
+                None if all m users are in every step, or with sizes int64[H] if step h has sizes[h] users.
             values: of the family with values in [0, 1], float64[H, its width], the same for all users; None without.
         """
         advance_block(channel.cursor, first, users)

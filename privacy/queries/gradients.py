@@ -109,8 +109,7 @@ def _write(window: _Window | None, channel: GradientChannel, gradient: Float64Ar
 def receive(channel: GradientChannel, out: Float64Array) -> None:
     """Server side: write the estimate of the gradient into `out` float64[d].
 
-    With a window, `out` is the noisy sum of the window's gradients for its last message, and 0 for all others, so the
-    sum of all `out` is that of all full windows.
+    With a window, `out` is the noisy sum of the window's gradients for its last message, and 0 for all others.
 
     Raises LedgerError unless a message was sent and not yet received.
 
@@ -276,9 +275,8 @@ class GradientQuery(Query):
         counter: releases running sums of windows, with the noise of `law` on its nodes, and an item for each full
             window; None for independent noise.
 
-    Raises LedgerError for a trusted server's window with a law that is no additive noise; for another value of
-    `release_scores`; for a counter with another law than clipped_gaussian, other noise on the nodes, or sums too large
-    for exact arithmetic.
+    Raises LedgerError for a trusted server's window without additive noise; for another value of `release_scores`; for
+    a counter with another law than clipped_gaussian, other noise on the nodes, or sums too large for exact arithmetic.
     """
 
     law: VectorMechanism | RawVector

@@ -69,10 +69,9 @@ class StatisticsChannel(NamedTuple):
     factors float64[H, 2]: of the draws of a stage, on and off the diagonal; radius, norm: of the ball into which each
     correction is clipped; reward_noise: of all corrections as one vector; clipped float64[n H, p]: workspace.
 
-    Side of a trusted server, arrays of length 0 without one: counter: its noise; units float64[m]: the counter's unit
-    of each number of a message; totals, noisy float64[m]: sums in these units without and with noise;
-    released float64[m]: the noisy sums of the last release; times int64[n]: the schedule of releases, empty for one
-    after every user.
+    Side of a trusted server, empty arrays without one: counter: its noise; units float64[m]: the counter's unit of each
+    number of a message; totals, noisy float64[m]: sums in these units without and with noise; released float64[m]: the
+    noisy sums of the last release; times int64[n]: the schedule of releases, empty for one after every user.
     """
 
     cursor: Int64Array
@@ -174,8 +173,7 @@ def aggregate_statistics(
 ) -> None:
     """Server side: add the current message without a release; messages with their own noise are added to the sums.
 
-    A trusted server leaves the sums of its last release unchanged, and writes zeros for the corrections: those of this
-    user are in its next release.
+    A trusted server leaves its last released sums unchanged, and writes zero corrections: they are in its next release.
 
     Raises LedgerError without a message to receive; ValueError for other shapes.
 
@@ -319,8 +317,7 @@ class StatisticsLayout:
 def gram_row(release: GramRelease, scales: tuple[float, ...], norm: str) -> Sensitivity:
     """Return the largest change of one user's Gram matrices, each number in units of its scale.
 
-    norm: 'l1', or 'l2', for which the unit of off-diagonal entries is smaller by sqrt(2). The other norm is a bound by
-    the number of cells.
+    norm: 'l1', or 'l2', with a unit smaller by sqrt(2) off the diagonal. The number of cells bounds the other norm.
     """
     parts = [gram_sensitivity(release.dimension, bound) for bound in release.bounds if bound > 0.0]
     units = [scale for scale, bound in zip(scales, release.bounds, strict=True) if bound > 0.0]

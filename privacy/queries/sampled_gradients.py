@@ -52,8 +52,7 @@ class SampledChannel(NamedTuple):
 def draw_users(channel: SampledChannel) -> Int64Array:
     """Server side: return the users (1-based, int64[m]) who join the next round; for the trusted server only.
 
-    Each user of the population joins by a separate coin, a fresh one in every round. The draw of a round can be
-    repeated before its release.
+    Each user joins by a separate coin, a fresh one in every round. A round's draw can be repeated before its release.
 
     Raises LedgerError unless the whole population is charged, or after the last round.
     """

@@ -80,8 +80,7 @@ class Streams:
     def key(self, stream: str, purpose: str = "") -> npt.NDArray[Any]:
         """Return the key uint64[5] of a named stream; raise KeyError for a name that is not in STREAMS.
 
-        purpose: its use; each purpose has another key. A key from the operating system is not stored: the caller has
-        the only copy.
+        purpose: each has another key. A key from the operating system is not stored: the caller has the only copy.
         """
         if stream not in STREAMS:
             raise KeyError(f"unknown random stream {stream!r}; the streams are {', '.join(STREAMS)}")
@@ -105,10 +104,9 @@ ANY = ...
 def noise_identity(*parts: object) -> str:
     """Return text that identifies noise: registered names, fields by name, and floats to the last bit.
 
-    It names no Python class, so renaming or moving a class changes neither a key nor a journal. A field added later can
-    be left out for one value by `metadata={UNNAMED: value}`, so that earlier noise keeps its identity, and a field that
-    only affects the choice of the noise for all values by `{UNNAMED: ANY}`. A class names fields that it no longer has,
-    with their value, in `NAMED`.
+    It names no Python class, so renaming or moving one changes neither a key nor a journal. A field added later can be
+    left out for one value by `metadata={UNNAMED: value}`, so that earlier noise keeps its identity, one that only
+    affects the choice of the noise for all values by `{UNNAMED: ANY}`. `NAMED` has former fields with their value.
 
     Args:
         parts: dataclass instances, tuples, numbers, strings or None, possibly nested.

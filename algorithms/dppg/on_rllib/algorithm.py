@@ -272,8 +272,7 @@ class DPPGConfig(GradientCollectionConfig):
 class DPPG(GradientCollection):
     """Private policy gradient in one pass over users, on RLlib: `DPPGConfig().privacy(...).build_algo().train()`.
 
-    Under `model='jdp'` runners send the clipped update of each user, and the driver adds noise to the sum of a round.
-    Under `model='ldp'` each update is randomized before it leaves the runner.
+    Under `model='jdp'` the driver adds noise to the sum of a round's clipped updates, under 'ldp' runners to each one.
     """
 
     results_key = "dppg"
