@@ -224,10 +224,7 @@ run = learning_loop(plan, play_stochastic, stochastic_regret)
 
 @dataclass(frozen=True)
 class _PessimisticVIConfig(StationaryMDPConfig):
-    """Settings of pessimistic value iteration on one private release of users 1..K-1, with a certified value (ours).
-
-    The certified lower bound holds at any scale; the scales affect the choice of the policy only.
-    """
+    """Settings of pessimistic value iteration on one private release of users 1..K-1, with a certified value (ours)."""
 
     preset: Preset = "tuned"
     online: ClassVar[bool] = False

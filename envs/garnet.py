@@ -15,8 +15,8 @@ from dprl.envs.checks import require_integers, require_size
 class Garnet:
     """Garnet(S, A, b): every state and action leads to b random states.
 
-    For each (s, a), b distinct successors are drawn uniformly; their probabilities are the parts of [0, 1] between b -
-    1 uniform cut points. Dynamics and rewards are the same at every step. Two choices are ours: mean rewards are
+    For each (s, a), b distinct successors are drawn uniformly; their probabilities are the parts of [0, 1] between b-1
+    uniform cut points. Dynamics and rewards are the same at every step. Two choices are ours: mean rewards are
     uniform on [0, 1] per (s, a) without noise, not N(0, 1) as in Bhatnagar et al., and episodes start in state 0.
 
     n_states, n_actions, horizon: at least 1. branching: b, from 1 to n_states. seed: at least 0; the same

@@ -24,8 +24,8 @@ class GridWorld:
     left, right, up, down. With probability 1 - slip the agent gets to the chosen cell, with probability slip to one of
     the other free neighbours of its own cell, each equally likely; if there is no other, it always gets to the chosen
     one. A move into a wall or off the grid leaves it where it is, with certainty. The reward is 1 for each step begun
-    in the bottom right cell, whatever the action, else 0; it does not end the episode, and at slip 0 the optimal value
-    is horizon - (width + height - 2), or 0 if that is negative. Dynamics and rewards are the same at every step.
+    in the bottom right cell, whatever the action, else 0; this cell ends no episode, and at slip 0 the optimal value is
+    horizon - (width + height - 2), or 0 if that is negative. Dynamics and rewards are the same at every step.
 
     width, height: of the grid in cells, at least 1; at least 3 with four rooms. horizon: steps of an episode, at
     least 1. slip: probability in [0, 1].

@@ -161,8 +161,7 @@ def certify(
 ) -> Certificate:
     """Compute the certificate of a ledger; the claim is only compared with the result, never trusted.
 
-    Verdicts: `holds`; `holds_approximately` if a pure claim fails but holds at delta 1e-6; `fails`; `unbounded` if
-    something leaves without noise. Raises LedgerError for a claim of another trust model or other neighbours.
+    Verdicts: see `verdict`. Raises LedgerError for a claim of another trust model or other neighbours.
     """
     design, curve = ledger.design, ledger.curve
     claimed, threats = design.claimed, design.threat_model

@@ -25,8 +25,7 @@ def error_barrier(*, refusals: bool = False) -> Iterator[None]:
     Environments and modules are user code, and their errors reveal private data; so does whether there was one. A
     KeyboardInterrupt passes without its texts. Use it inside of `silent`: destructors of an error's objects may write.
 
-    Args:
-        refusals: whether LedgerErrors pass. They contain public numbers only. Leave it False around an agent's episode.
+    refusals: whether LedgerErrors pass. They contain public numbers only. Leave it False around an agent's episode.
     """
     try:
         yield

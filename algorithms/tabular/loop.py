@@ -108,9 +108,7 @@ def run_in_blocks(
     """Run episodes first..last as the compiled loop `run` of `learning_loop` does, equal to it in law.
 
     A block is drawn when its last user is due; the split of a run into calls does not matter. Users after the last
-    release are not drawn, because nothing reads their messages.
-
-    state: bonus, tables and schedule.
+    release are not drawn, because nothing reads their messages. state: bonus, tables and schedule.
     """
     bonus, tables, schedule = state
     summed, saturated, current, k = 0.0, 0.0, run.regret(simulator, tables.policy), first

@@ -475,7 +475,7 @@ def solve(entries: _Dictionary, precise: bool) -> bool:
 
     False means that rounding may affect the result: a pivot was below 1e-7, none was usable, or the cap was reached.
 
-    The most negative variable leaves; after many pivots by Bland's rule, without cycles. A cap guards against rounding.
+    The most negative variable leaves; after many pivots Bland's rule avoids cycles. A cap guards against rounding.
 
     precise: in double-double numbers, about ten times as long; `remainder` must have been filled.
     """

@@ -243,8 +243,7 @@ class _GroupCurve(PrivacyCurve):
     them. Every delta is the least of these. Records may depend on earlier releases: neighbouring data sets of the chain
     then differ in one round of the interaction, and the curve of one record is proved for adaptive records.
 
-    Args:
-        curve: of one record. size: m, of records that change.
+    curve: of one record. size: m, of records that change.
 
     Papers: Dwork, Roth 2014, Theorem 2.2; Vadhan 2017, Lemma 7.2.2; Dong, Roth, Su 2022; Bun, Steinke 2016.
     """

@@ -128,8 +128,7 @@ def losses_of(curve: PrivacyCurve) -> Losses:
     points, so its loss has the values +-epsilon_j of the points, where mass p_j = e^epsilon_j (s_(j-1) - s_j) for the
     slopes -s of the chords, e^-epsilon_j p_j at -epsilon_j, the last delta at infinity, and the rest at 0.
 
-    Args:
-        curve: one that holds for neighbours in both orders.
+    curve: one that holds for neighbours in both orders.
 
     Papers: Zhu, Dong, Wang 2022, Propositions 8 and 9, Theorem 10; Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022.
     """
@@ -182,10 +181,10 @@ class _Tilt(NamedTuple):
 class SummedLosses:
     """Upper bound on the sum of adaptive releases, n_i of them with law i, by FFT.
 
-    An FFT errs by 1e-16 of the largest probability, too much for a small delta: masses p are multiplied by e^(lambda l)
-    / M, M = sum p e^(lambda l). The delta is then a sum of probabilities there, times Chernoff's bound M^n e^(-lambda
-    epsilon), so its error is relative to that bound. A lambda that moves the mean of the sum to just below epsilon will
-    do, so one FFT serves many epsilons. For sums beyond the window of the FFT, Chernoff's bound is used, too.
+    An FFT errs by 1e-16 of the largest probability, too much for a small delta. So masses p are first multiplied by
+    e^(lambda l) / M, M = sum p e^(lambda l). The delta is then a sum of probabilities there, times Chernoff's bound
+    M^n e^(-lambda epsilon), so its error is relative to that bound. A lambda that moves the mean of the sum to just
+    below epsilon will do, so one FFT serves many epsilons. For sums beyond its window, Chernoff's bound is used, too.
 
     Args:
         parts: (loss of one release, number of releases, at least 1) for every law.
@@ -291,9 +290,7 @@ class LaplaceLoss(PrivacyCurve):
     >>> two.epsilon(0.0), round(two.delta(0.5), 4)
     (1.0, 0.1238)
 
-    Args:
-        parts: (n_i, a_i), different a_i > 0.
-        pure_epsilon: the largest total loss, rounded up by the caller.
+    parts: (n_i, a_i), different a_i > 0. pure_epsilon: the largest total loss, rounded up by the caller.
 
     Papers: Dwork, McSherry, Nissim, Smith 2006; Zhu, Dong, Wang 2022 (adaptive composition).
     """

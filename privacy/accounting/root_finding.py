@@ -28,10 +28,7 @@ def inside(epsilon: float, delta: float) -> tuple[float, float]:
 def smallest(value: Callable[[float], float], target: float, start: float) -> float:
     """Return the smallest x > 0 with value(x) <= target, rounded up; infinity if there is none below 1e300.
 
-    Args:
-        value: non-increasing, from 0 upwards; may underflow to 0.
-        target: above 0.
-        start: any x > 0; a good guess only saves time.
+    value: non-increasing, from 0 upwards; may underflow to 0. target: above 0. start: a guess above 0, to save time.
     """
     high = low = start
     while value(high) > target:
@@ -62,8 +59,7 @@ def smallest(value: Callable[[float], float], target: float, start: float) -> fl
 def least_epsilon(delta_at: Callable[[float], float], delta: float, start: float, pure: float) -> float:
     """Return the least epsilon with delta_at(epsilon) <= delta, rounded up; at most `pure`, and `pure` for delta 0.
 
-    Args:
-        delta_at: the delta of a privacy curve at each epsilon. start: a guess above 0, see `smallest`.
+    delta_at: the delta of a privacy curve at each epsilon. start: a guess above 0, see `smallest`.
     """
     if delta <= 0.0:
         return pure

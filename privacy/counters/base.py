@@ -149,9 +149,6 @@ class ExactCounter(Counter):
     """Running sums without further noise (trust model none, or sums of reports that are already noisy).
 
     *Formal guarantee.* None by itself: its sums are as private as the rows.
-
-    Args:
-        n_items: T, the maximum number of items.
     """
 
     n_items: int

@@ -31,10 +31,6 @@ class BufferedToeplitz(Counter):
     A step draws w and sets v = w - sum_i omega_i s_i, s_i = theta_i s_i + v; the noise of the prefix grows by g v,
     where g is the norm of the item's column.
 
-    Args:
-        n_items: T, the maximum number of items.
-        node: the noise of every row w_j; None if only the geometry is needed.
-
     Paper: Dvijotham, McMahan, Pillutla, Steinke, Thakurta 2024; Henzinger, Kalinin, Upadhyay 2025 (norm 1).
     """
 

@@ -225,8 +225,7 @@ def gaussian_bound(std: Float64Array, step_std: Float64Array, failure: float) ->
 
     Paper: Hunter 1976, equation (4).
 
-    Args:
-        std, step_std: standard deviations of N_t and of N_t - N_(t-1), float64[T] each; the first step is not used.
+    std, step_std: standard deviations of N_t and of N_t - N_(t-1), float64[T] each; the first step is not used.
     """
     unit = float(std.max())
     if unit == 0.0:

@@ -58,7 +58,6 @@ class GridToeplitz(Counter):
     refuses to release unless every sum is below 2^51, so that float64 adds without rounding in any order.
 
     Args:
-        n_items: T, the maximum number of items, up to 4096.
         node: discrete Gaussian noise of every row, in units of the rows of C x; None if only the geometry is needed.
         grid: a power of two up to 1/2; the smallest part of a count.
 

@@ -103,10 +103,6 @@ class BinaryTree(_Tree):
     >>> round(tree.error_bound(n_cells=1, beta=0.05), 1)  # of any of 1000 running sums
     154.7
 
-    Args:
-        n_items: T, the maximum number of items.
-        node: the noise of every node; None if only the geometry is needed.
-
     Paper: [CZ22] sec. 5.1; Chan, Shi, Song 2011, Algorithm 2.
     """
 
@@ -155,8 +151,6 @@ class KaryTree(_Tree):
     (13, 3, 3.08)
 
     Args:
-        n_items: T, the maximum number of items.
-        node: the noise of every node; None if only the geometry is needed.
         base: k, odd; if 0, it becomes the one with the least mean squared error for T items and the node's norm.
 
     Paper: Andersson, Pagh, Steiner, Torkamani 2024, "Count on your elders: Laplace vs Gaussian noise".

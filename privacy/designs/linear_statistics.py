@@ -76,8 +76,8 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
         reward_clip: G, the norm to which each correction is clipped.
         stage_scales: whether noise is in proportion to m_h^2, m_h = H - h; otherwise it is the same at all stages.
         counter: a counter's name, or 'auto' for the one with the smallest error.
-        rewards: 'public': rewards are known, no corrections are sent; 'noisy': corrections have noise; 'open': those of
-            their weights have none. 'auto': noisy if certified, open if printed or without privacy.
+        rewards: 'public': rewards are known, no corrections are sent; 'noisy': corrections of their weights have noise;
+            'open': they have none. 'auto': noisy if certified, open if printed or without privacy.
         releases: 'scheduled': the counter is built for only the releases that plans read (with `replan_growth` above
             0); 'every_user': for a release after every user.
         calibration: source of the scale.

@@ -29,9 +29,6 @@ class Uniform(Mechanism):
     other one reveals everything. No epsilon is finite below that delta. The worst v with |v|_1 <= l1 and |v_j| <= linf
     is the most concentrated one (Lemma E).
 
-    Args:
-        bound: a > 0, in units of the number.
-
     Paper: [TH23] sec. 6.1.
     """
 
@@ -105,10 +102,6 @@ class BoundedLaplace(Mechanism):
     scale ln(1 + (e^epsilon - 1) / (2 delta)) are (epsilon, delta)-DP (D11: printed with a free bound, at delta = 0). A
     bounded *output* needs none of this: clip the output of Laplace noise to a data-independent range, which keeps its
     guarantee.
-
-    Args:
-        scale: b > 0, in units of the number.
-        bound: B > 0, in units of the number.
 
     Paper: [TH23] sec. 6.2; Geng, Ding, Guo, Kumar 2020, Theorem 1.
     """

@@ -104,7 +104,7 @@ def fill_clipped(out: np.ndarray, vector: np.ndarray, radius: float, norm: int) 
 def fill_units(units: np.ndarray, shrunk: np.ndarray, radius: int | np.int64, grid: float, norm: int) -> None:
     """Fill `units` int64[d] with `shrunk` float64[d] in units of the grid, rounded towards 0: of norm at most `radius`.
 
-    shrunk: clipped to radius * grid. If rounding left the norm, checked in integers, above it, units are subtracted.
+    shrunk: clipped to radius * grid. Units are subtracted if, in integers, rounding left the norm above `radius`.
     """
     squared = norm == L2
     total, limit = np.int64(0), np.int64(radius) * np.int64(radius) if squared else np.int64(radius)

@@ -37,9 +37,6 @@ class Gaussian(Mechanism):
     epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), mu = l2 / scale, and for no smaller delta, in real arithmetic;
     delta is never 0. The sampler works in float64, so the certificate says 'float64-idealised'.
 
-    Args:
-        scale: sigma > 0, in units of the count.
-
     Paper: Balle, Wang 2018, Theorem 8.
     """
 

@@ -45,9 +45,6 @@ class Laplace(Mechanism):
     Laplace(scale) noise to every coordinate is exactly (l1/scale, 0)-DP in real arithmetic. The sampler works in
     float64, so the certificate says 'float64-idealised' (Mironov 2012 shows the gap).
 
-    Args:
-        scale: b > 0, in units of the count.
-
     Paper: Dwork, McSherry, Nissim, Smith 2006, Proposition 1.
     """
 

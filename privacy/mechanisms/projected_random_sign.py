@@ -45,7 +45,6 @@ class ProjectedRandomSign(VectorMechanism):
     Eq. (24) prints e^(epsilon/k) with an undefined k; only k = d_hat is epsilon-LDP as claimed.
 
     Args:
-        dimension: d, of the vector.
         projections: d_hat, the bits of a message.
         clip: C > 0; a small one sends the projections' signs.
         bit: randomized response of each bit.

@@ -207,7 +207,6 @@ class RawVector(VectorMechanism):
     """The clipped vector without noise, for runs without privacy. No ledger accounts for it.
 
     Args:
-        dimension: d, of the vector.
         norm: of the ball of radius clip / 2 into which it is shrunk: 'l1', 'l2' or 'elementwise'; 'none' for no clip.
         clip: C > 0.
     """
@@ -252,7 +251,6 @@ class _Clipped(VectorMechanism):
     """A vector shrunk into a ball, with additive noise.
 
     Args:
-        dimension: d, of the vector.
         clip: C > 0; vectors are shrunk into the ball of radius C / 2, so that two of them differ by at most C.
         additive: the noise of one coordinate, in units of the grid if there is one.
         grid: 0, or the power of two that divides all numbers of the message.

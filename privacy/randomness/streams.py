@@ -108,10 +108,8 @@ def noise_identity(*parts: object) -> str:
     left out for one value by `metadata={UNNAMED: value}`, so that earlier noise keeps its identity, one that only
     affects the choice of the noise for all values by `{UNNAMED: ANY}`. `NAMED` has former fields with their value.
 
-    Args:
-        parts: dataclass instances, tuples, numbers, strings or None, possibly nested.
-
-    Raises TypeError for anything else, because its text might differ between two runs.
+    parts: dataclass instances, tuples, numbers, strings or None, possibly nested. Raises TypeError for anything else,
+    because its text might differ between two runs.
     """
     return "|".join(_identity(part) for part in parts)
 
