@@ -131,7 +131,7 @@ class Privatizer(Generic[Q]):
         needed: k or more submissions that will be leased in all; up to CHARGED_AT_ONCE of them are charged together,
         and are lost if the process dies before they are leased.
 
-        Raises ValueError for k < 1; LedgerError if fewer are left, the loop submits, or clients cannot make messages.
+        Raises ValueError for k < 1; LedgerError if fewer are left, the loop submits, or no client can send messages.
         """
         if self.trust_model == SHUFFLE or (self.server_noise and not self.query.adds_up_messages):
             raise LedgerError(

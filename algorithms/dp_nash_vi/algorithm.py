@@ -555,7 +555,7 @@ class _OptimisticNashConfig(TabularConfig[E]):
 
     Args:
         constants: choice of the bonus's constants, which the paper leaves open. 'given': C_1 = c1 and C_2 = c2.
-            'proved': both are the least number for which Theorem 1 of docs/dp_nash_vi.md proves the bounds.
+            'proved': both are the least number for which Theorem 1 of docs/dp_nash_vi.md covers the run's noise.
         c1, c2: at least 0; left out with 'proved'.
     """
 

@@ -1,7 +1,7 @@
 """The discrete Gaussian mechanism: integer noise, sampled exactly by inversion of a table of its distribution.
 
 A draw is one 64-bit word: a sign and 63 bits U of a uniform number; |Z| is the number of boundaries P(|Z| <= j) that U
-has reached. A guide table on U's leading bits says where to start. 192 further bits decide ties.
+has reached. A guide table on U's leading bits says where to start. 192 further bits of both decide ties.
 """
 
 from __future__ import annotations

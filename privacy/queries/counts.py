@@ -507,7 +507,7 @@ class CountQuery(Query):
             first: the first of the users, 1-based; they send one after the other, all under one policy.
             users: m, their number.
             draw: draws the number of users in each cell of the first family at each step, int64[H, width]. Called with
-                None if all m users are in every step, or with sizes int64[H] if step h has sizes[h] users.
+                None if all m users are in every step, or with sizes int64[H] if step h has sizes[h] users of its own.
             values: of the family with values in [0, 1], float64[H, its width], the same for all users; None without.
         """
         advance_block(channel.cursor, first, users)

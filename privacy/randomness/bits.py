@@ -90,7 +90,7 @@ if not JIT_DISABLED:
 def splitmix64_increment(bits: int) -> int:
     """Return the increment of a SPLITMIX64 key from 64 random bits: odd, and with at least 24 bit transitions.
 
-    An increment with long runs of equal bits, such as 1, mixes too little; as in the paper, its other bits are flipped.
+    An increment with long runs of equal bits, such as 1, mixes too little; as in the paper, every other bit is flipped.
     """
     odd = bits | 1
     return odd ^ _ALTERNATING if (odd ^ odd >> 1).bit_count() < _FEWEST_TRANSITIONS else odd
