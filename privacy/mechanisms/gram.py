@@ -80,13 +80,18 @@ def l1_upper(dimension: int) -> float:
     """
     # D9: the matrix's part grows like D; 2 sqrt(D), as printed, bounds an induced norm, not the sum of entries.
     if dimension > _MOST_EXACT:
-        return _joint_bound(dimension) * _SLACK
+        return _rounded_up(_joint_bound(dimension))
     # All M with s_D = 1, float64[2^(D-1), D, D].
     places = np.arange(dimension)
     signs = 1.0 - 2.0 * (np.arange(2 ** (dimension - 1))[:, None] >> places & 1)
     matrices = np.asarray(0.5 * signs[:, np.minimum(places[:, None], places)], dtype=np.float64)
     matrices[:, places, places] *= 2.0
-    return float((_largest_values(matrices) + _largest_values(-matrices)).max()) * _SLACK
+    return _rounded_up(float((_largest_values(matrices) + _largest_values(-matrices)).max()))
+
+
+def _rounded_up(bound: float) -> float:
+    """Return a bound rounded up, to bits that do not depend on the processor: they are in the identity of the noise."""
+    return math.ceil(bound * _SLACK * 2.0**30) / 2.0**30
 
 
 def _joint_bound(dimension: int) -> float:
