@@ -11,7 +11,6 @@ HALVING ?= halving_riverswim_3 halving_riverswim_6 halving_random_mdp
 HALVING_ARGS ?=
 HELD_OUT_ARGS ?=
 HALVING_OUT ?= dprl_runs/halving
-REPRODUCE_ARGS ?= --full
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
@@ -21,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 comma := ,
 VENV := .venv
 BIN := $(VENV)/bin
-FOLDERS := privacy envs algorithms platform
+FOLDERS := privacy envs algorithms platform papers
 SOURCES := $(FOLDERS) package benchmarks tests
 # Tests of every folder that compile little: rules of the code, guarantees of noise, one learning loop, configs.
 PRIVACY_SMOKE := accounting ledgers randomness counters/test_counters.py counts/test_privatizers.py mechanisms/test_calibration.py \
@@ -37,7 +36,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --no-compile --disable-pip-version-ch
 	/^Collecting / {if (++found % 20 == 0) {print "    " found " packages found"; fflush()}} \
 	/^Installing collected packages/ {print "    unpacking " gsub(/,/, "") + 1 " packages"; fflush()}'
 
-.PHONY: help setup dev demo smoke test test-slow check lint typing format docs bench halving held-out reproduce clean
+.PHONY: help setup dev demo smoke test test-slow check lint typing format docs bench halving held-out clean
 
 help:  ## this text
 	@echo "dprl: differentially private reinforcement learning on Ray"
@@ -116,10 +115,6 @@ halving: setup  ## episodes until the regret has halved: runs the sweeps HALVING
 held-out: setup  ## algorithms at equal noise on environments they were not tuned on (an hour), writes a report
 	@$(BIN)/dprl sweep held_out $(HELD_OUT_ARGS)
 	@$(BIN)/dprl report held_out --title 'Algorithms at equal noise on held-out environments'
-
-reproduce: setup  ## published experiments again: numbers of the papers beside ours, in docs/ (an hour or more)
-	@$(BIN)/dprl reproduce all $(REPRODUCE_ARGS)
-	@for paper in pgc_a3c ma_ldp; do cp "$${DPRL_HOME:-dprl_runs}/reproductions/$$paper"/* docs/; done
 
 clean:  ## remove .venv and everything built; keeps dprl_runs
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

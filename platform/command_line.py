@@ -30,7 +30,7 @@ GROUPS = {
         "sweep:run": "run smoke --set privacy='{model: jdp, epsilon: 2}' --seeds 2",
         "sweep:sweep": "sweep tune_configs/regret_vs_epsilon.yaml --name first_try",
         "submit:submit": f"submit smoke {_CLUSTER}",
-        "reproduce:reproduce": "reproduce pgc-a3c --quick",
+        "reproduce:reproduce": "reproduce ot20 --quick",
     },
     "look at results": {
         "report:report": "report regret_vs_epsilon",

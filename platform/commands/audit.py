@@ -48,12 +48,11 @@ def audit(
 
 
 def _of_papers(seed: int) -> _Answer:
-    from dprl.platform.reports.audits import papers_text
-    from dprl.platform.reproductions.privacy_claims import audit_papers
+    from dprl.papers.claims import audit_papers, audit_text
 
     start = time.monotonic()
     page = audit_papers(seed)
-    text = papers_text(page, time.monotonic() - start)
+    text = audit_text(page, time.monotonic() - start)
     return text, page.to_dict(), page.inconsistent
 
 

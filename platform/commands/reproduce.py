@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -13,37 +14,39 @@ from dprl.platform.program import resume_command
 
 
 def reproduce(
-    paper: Annotated[str, Parameter(help="pgc-a3c, ma-ldp, or all")] = "all",
+    paper: Annotated[
+        Literal["cz22", "qw24", "ot20", "th23"], Parameter(help="the paper, as docs/paper_map.md names it")
+    ],
     /,
     *,
-    quick: Annotated[bool, Parameter(negative="--full", help="as many trials as the paper, or 100 (default)")] = False,
+    quick: Annotated[
+        bool, Parameter(negative="--full", help="as few trials as the paper, or 3 (default: all)")
+    ] = False,
     fresh: Fresh = False,
     as_json: Json = False,
 ) -> int:
     """Run a paper's experiments and compare its numbers with ours; repeat the command to resume."""
+    from dprl.papers import compare
     from dprl.platform.environment_variables import tracking_uri
     from dprl.platform.reports.terminal import Table, write_table
-    from dprl.platform.reproductions.engine import Request
-    from dprl.platform.reproductions.papers import PAPERS, wanted
     from dprl.platform.results.home import home_folder
     from dprl.platform.sweeps.sweep import SweepOptions
 
-    papers = wanted(paper)
-    home, uri = home_folder(None), tracking_uri(None)
-    sweep = SweepOptions("", home, "tune", None, uri, fresh, resume_command())
-    request = Request(sweep, quick)
+    sweep = SweepOptions("", home_folder(None), "tune", None, tracking_uri(None), fresh, resume_command())
     try:
         with stdout_for_results():
-            found = [PAPERS[name](request) for name in papers]
+            sections, page, failed = compare.reproduce(import_module(f"dprl.papers.{paper}"), sweep, quick)
     except KeyboardInterrupt as error:
         return interrupted(error)
     # A closed pipe does not change the exit code.
     with suppress(BrokenPipeError):
         if as_json:
-            say(json_text({one.paper: {"page": one.page and str(one.page), **one.data} for one in found}))
-        for one in found:
-            if one.page is not None and not as_json:
-                headers, *rows = one.verdicts
-                write_table(sys.stdout, Table(headers, rows, headers[:1]))
-                say(f"page      {one.page}")
-    return exit_code([line for one in found for line in one.failed])
+            say(json_text({"page": page and str(page), **{one.title: one.records() for one in sections}}))
+        elif page is not None:
+            for one in (one for one in sections if len(one.texts)):
+                say(one.title)
+                headers, rows = [*one.texts.columns], one.texts.to_numpy().tolist()
+                write_table(sys.stdout, Table(headers, rows, headers))
+                say("")
+            say(f"page      {page}")
+    return exit_code(failed)

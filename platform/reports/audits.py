@@ -1,89 +1,20 @@
-"""Findings of an audit as text: a block for each cell, a table for the papers' claims."""
+"""Findings of an audit as text: a block for each cell, or a row of a table."""
 
 from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Sequence
 
 from dprl.platform.errors import EXIT_DONE, EXIT_SOME_FAILED, counted
 from dprl.platform.reports.number_texts import number
-from dprl.platform.reports.terminal import WIDTH, Table, facts_text, table_text
+from dprl.platform.reports.terminal import WIDTH, facts_text
 from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof
 from dprl.privacy.base import APPROXIMATE_DELTA
 
 _MOST_NAMED = 5
 """Failing cells named at the end; their blocks above give the reasons."""
 _WHITE_BOX = {"holds_approximately": "delta > 0"}
-_HEAD = ("", "from", "noise as printed", "claimed", "pure", "at a delta", "by proof", "measured*", "by sampling")
-
-
-@dataclass(frozen=True)
-class NumberCheck:
-    """Published number that is no guarantee, beside an interval from sampling.
-
-    low, high: hold the true one with the stated confidence.
-    """
-
-    name: str
-    subject: str
-    source: str
-    printed: float
-    low: float
-    high: float
-    confidence: float
-    runs: int
-
-    @property
-    def holds(self) -> bool:
-        """Whether the published number lies in the interval."""
-        return self.low <= self.printed <= self.high
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the check as JSON-ready data."""
-        return {**asdict(self), "holds": self.holds}
-
-
-@dataclass(frozen=True)
-class ClaimsPage:
-    """Findings on published claims.
-
-    Args:
-        claims: as published. controls: of certified noise. numbers: published ones that are no guarantees.
-        alpha: bound on the probability that any of the measured bounds is wrong.
-        other_readings: rows that are another reading of another row's printed claim.
-        repeats: rows that audit another row's claim again, with another attack or at another instance.
-    """
-
-    claims: tuple[Finding, ...]
-    controls: tuple[Finding, ...]
-    numbers: tuple[NumberCheck, ...]
-    alpha: float
-    other_readings: Mapping[str, str] = field(default_factory=dict)
-    repeats: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def distinct(self) -> tuple[Finding, ...]:
-        """The published claims, each once, without other readings, repeats, and rows without a published claim."""
-        once = (one for one in self.claims if one.name not in self.other_readings and one.name not in self.repeats)
-        return tuple(one for one in once if math.isfinite(one.claim.epsilon) and one.claim.source.startswith("["))
-
-    @property
-    def inconsistent(self) -> bool:
-        """Whether certified noise is refuted, or more was measured than is proved, so that a proof is wrong."""
-        return any(one.violated for one in self.controls) or any(one.contradicts_proof for one in self.claims)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the page as JSON-ready data."""
-        return {
-            "confidence": 1.0 - self.alpha,
-            "distinct_claims": [finding.name for finding in self.distinct],
-            "claims": [finding.to_dict() for finding in self.claims],
-            "controls": [finding.to_dict() for finding in self.controls],
-            "numbers": [number.to_dict() for number in self.numbers],
-        }
 
 
 def block(label: str, findings: Sequence[Finding], last_bits: str | None = None) -> str:
@@ -114,29 +45,6 @@ def _unbroken(text: str) -> list[str]:
     return textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
-def papers_text(page: ClaimsPage, seconds: float) -> str:
-    """Return the table of all printed claims, the controls, and why each wrong claim is wrong."""
-    confidence = f"{100 * (1 - page.alpha):g}"
-    parts = [
-        "The papers' claims as found by running. epsilon = 1, H = 5, K = 1000 where nothing else is said.",
-        "pure, at a delta: the pure epsilon, and an (epsilon, delta), of the noise; a..b: it lies between a and b.",
-        f"measured: lower bounds of epsilon, or of delta, from runs; all hold together with {confidence} % confidence.",
-        "* at a small instance of the same code, listed below",
-        "",
-        _table(_HEAD, page.claims),
-        *(_number_line(check) for check in page.numbers),
-        "",
-        "Certified noise for the same releases, as controls",
-        "",
-        _table(("", "", "noise", *_HEAD[3:]), page.controls),
-        "",
-        _notes((*page.claims, *page.controls)),
-        "",
-        _summary(page, seconds),
-    ]
-    return "\n".join(parts)
-
-
 def _headline(findings: Sequence[Finding]) -> str:
     claim = findings[0].claim
     if math.isinf(claim.epsilon):
@@ -157,10 +65,10 @@ def _headline(findings: Sequence[Finding]) -> str:
     if findings[0].violated:
         return f"NOT REFUTED by sampling ({measured}), but the proof fails: {told}"
     of = "" if strongest.claim.epsilon <= claim.epsilon else f" of {_pair(strongest.claim)}, {strongest.claim.source}"
-    return f"NOT REFUTED: {told}, measured {measured}{of}{_limit(strongest)}"
+    return f"NOT REFUTED: {told}, measured {measured}{of}{limit_text(strongest)}"
 
 
-def _limit(measured: Measurement) -> str:
+def limit_text(measured: Measurement) -> str:
     """Return a remark if only more runs could raise the bound, else ''."""
     return f" (the most that {measured.runs:,} runs can show)" if measured.limited_by_runs else ""
 
@@ -198,18 +106,15 @@ _WORDS = {
 
 
 def _measured(finding: Finding, measured: Measurement) -> str:
-    sure = f"{_bound(measured)}{_limit(measured)} with {100 * measured.confidence:g} % confidence"
+    sure = f"{_bound(measured)}{limit_text(measured)} with {100 * measured.confidence:g} % confidence"
     at = f"{sure}; {measured.method}, {measured.runs:,} runs each, {measured.probe}"
     if math.isinf(finding.claim.epsilon):
         return f"{at}; {finding.note}"
     return f"{at}; proved for this: {number(measured.proved_epsilon)}"
 
 
-def _table(head: tuple[str, ...], findings: Sequence[Finding]) -> str:
-    return table_text(Table(head, [_row(finding) for finding in findings], head))
-
-
-def _row(finding: Finding) -> tuple[str, ...]:
+def finding_row(finding: Finding) -> tuple[str, ...]:
+    """Return texts for a table: name, paper, noise, claim, proof at delta 0 and above, verdict, bound and verdict."""
     source, proof, measured = finding.claim.source, finding.proof, finding.measurement
     return (
         finding.name,
@@ -275,48 +180,3 @@ def _short_bound(measured: Measurement) -> str:
     if _is_of_delta(measured):
         return f"delta {measured.delta_lb:.3g}"
     return "inf" if math.isinf(measured.epsilon_lb) else f"{measured.epsilon_lb:.3f}"
-
-
-def _number_line(check: NumberCheck) -> str:
-    verdict = "holds" if check.holds else "fails"
-    return (
-        f"{check.name}: {check.source}, {check.subject}: printed {check.printed:.4g} b^2, sampled in "
-        f"[{check.low:.4g}, {check.high:.4g}]: {verdict}"
-    )
-
-
-def _notes(findings: Sequence[Finding]) -> str:
-    """Return, line by line, the reason why a claim is wrong, other notes, and the place of the measurement."""
-    facts = []
-    for finding in findings:
-        measured = finding.measurement
-        where = "" if measured is None else f"[{measured.probe}]{_limit(measured)}"
-        facts.append((finding.name, " ".join(part for part in (finding.note, where) if part)))
-    return facts_text("Why, and where it was measured", facts)
-
-
-def _summary(page: ClaimsPage, seconds: float) -> str:
-    """Return the counts of rows, of distinct claims and of controls."""
-    claimed = [finding for finding in page.claims if math.isfinite(finding.claim.epsilon)]
-    refuted = sum(finding.verdict == "refuted" for finding in claimed)
-    by_proof = sum(finding.violated and finding.verdict != "refuted" for finding in claimed)
-    stand = len(claimed) - refuted - by_proof
-    counts = [f"{refuted} refuted by sampling", f"{by_proof} more by proof", f"{stand} stand"]
-    counts += [f"{one.name} claims nothing" for one in page.claims if math.isinf(one.claim.epsilon)]
-    wrong = sum(finding.violated for finding in page.controls)
-    wrong_proofs = [finding.name for finding in (*page.claims, *page.controls) if finding.contradicts_proof]
-    told = f" THE PROOF IS WRONG: {', '.join(wrong_proofs)}." if wrong_proofs else ""
-    controls = f"{len(page.controls)} controls: {wrong} refuted.{told} {seconds:.0f} s"
-    return "\n".join([*_unbroken(_distinct(page)), f"{len(page.claims)} rows: {', '.join(counts)}. {controls}"])
-
-
-def _distinct(page: ClaimsPage) -> str:
-    """Return the number of distinct claims of the papers, and the rows that are not claims of their own."""
-    names = [finding.name for finding in page.claims]
-    groups = (
-        ("other readings", [name for name in names if name in page.other_readings]),
-        ("repeats", [name for name in names if name in page.repeats]),
-        ("of no paper", [one.name for one in page.claims if not one.claim.source.startswith("[")]),
-    )
-    apart = "; ".join(f"{kind}: {', '.join(rows)}" for kind, rows in groups if rows)
-    return f"Distinct claims of the papers: {len(page.distinct)}{f' ({apart})' if apart else ''}."

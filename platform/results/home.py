@@ -40,7 +40,7 @@ class Home:
 
     @property
     def reproductions(self) -> Path:
-        """Has a folder for each paper."""
+        """Has a page for each paper."""
         return self.path / "reproductions"
 
 

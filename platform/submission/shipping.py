@@ -25,7 +25,7 @@ from dprl.sources import (
 
 CONFIG_FILE = "config.yaml"
 _PACKAGE = "dprl"
-_TOP_FOLDERS = ("privacy", "envs", "algorithms", "platform")
+_TOP_FOLDERS = ("privacy", "envs", "algorithms", "platform", "papers")
 _HEADERS = ("Metadata-Version", "Name", "Version", "Requires-Python", "Provides-Extra")
 
 

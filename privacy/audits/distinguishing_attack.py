@@ -9,14 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import scipy
 
-from dprl.privacy.accounting.closed_forms import PrivacyCurve
-from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof, proof_of
+from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof
 from dprl.privacy.base import Float64Array
 from dprl.privacy.randomness.streams import Streams
 
@@ -117,12 +115,6 @@ def _best_threshold(scores_1: Float64Array, scores_0: Float64Array, claim: Claim
         if bound > best:
             best, chosen = bound, float(threshold)
     return chosen
-
-
-def attacked(name: str, subject: str, claim: Claim, curve: PrivacyCurve, probe: Probe) -> Finding:
-    """Return a claim on noise with this curve, to be attacked at a probe with the same curve."""
-    proof = proof_of(curve, claim)
-    return Finding(name, subject, claim, proof, attack=partial(measure, probe, claim, proof))
 
 
 def audit_page(findings: Iterable[Finding], seed: int = 0, alpha: float = 0.05) -> list[Finding]:

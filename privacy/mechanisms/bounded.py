@@ -162,7 +162,7 @@ def fill_bounded_laplace(
     """Fill `out` float64[n] with draws number first, first+1, ... of Laplace(scale) given |x| <= bound, of `noise`.
 
     x = -scale sgn(w) log1p(-2 |w| (1 - e^(-bound/scale))) with w uniform on (-1/2, 1/2). Equation (78) of [TH23]
-    inverts a distribution function that is wrong for x < 0 (D12), see platform/reproductions/refuted_formulas.py.
+    inverts a distribution function that is wrong for x < 0 (D12), see papers/refuted_formulas.py.
 
     *Formal guarantee.* None by itself; see BoundedLaplace.
     """

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-TOP_FOLDERS = ("privacy", "envs", "algorithms", "platform")
+TOP_FOLDERS = ("privacy", "envs", "algorithms", "platform", "papers")
 WITHOUT_ROOM = {"dprl", "dprl.tune_configs", "dprl.extending"}
 """Packages outside the code folders: `dprl` itself, in package/, and the configs."""
 DRAWERS = {"utils", "util", "common", "helpers", "helper", "misc", "shared"}

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-TOP_FOLDERS = ("privacy", "envs", "algorithms", "platform")
+TOP_FOLDERS = ("privacy", "envs", "algorithms", "platform", "papers")
 MAP = "docs/paper_map.md"
 KEY = re.compile(r"\[([A-Z]{2}\d{2})\]")
 PLACE = re.compile(

@@ -13,7 +13,7 @@ MOST_CLASSES = 255
 MOST_QUESTION_WORDS = 1.5
 """Of 1,000 words in docstrings and pages."""
 
-FOLDERS = ("package", "privacy", "envs", "algorithms", "platform", "benchmarks")
+FOLDERS = ("package", "privacy", "envs", "algorithms", "platform", "papers", "benchmarks")
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 QUESTION_WORDS = re.compile(r"\b(what|whose|whom|which)\b", re.IGNORECASE)
 REMEDY = "merge or delete something, or, if the numbers fell elsewhere, pull first"

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted(
     ".".join(("dprl", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
-    for room in ("privacy", "envs", "algorithms", "platform")
+    for room in ("privacy", "envs", "algorithms", "platform", "papers")
     for path in (ROOT / room).rglob("*.py")
     if ">>> " in path.read_text()
 )

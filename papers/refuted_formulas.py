@@ -71,7 +71,7 @@ class PrintedRandomSign:
     Args:
         epsilon: as claimed for the whole vector.
         dimension: d, bits a message.
-        k: 1 <= k <= d.
+        k: 1 <= k <= d; beyond it there is no probability.
 
     Paper: [OT20] eq. (24).
     """
@@ -79,10 +79,6 @@ class PrintedRandomSign:
     epsilon: float
     dimension: int
     k: int
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.k <= self.dimension:
-            raise ValueError(f"k must lie in 1..dimension, got {self.k}; beyond it there is no probability")
 
     @property
     def probabilities(self) -> tuple[float, float]:
@@ -123,31 +119,3 @@ class PrintedRandomSign:
         plus = (u < self.probabilities[world]).sum(axis=1)
         gain, loss = self.losses
         return np.asarray(plus * gain + (self.dimension - plus) * loss)
-
-
-def raw_weights(weights: Float64Array, surprise: float, features: Float64Array, step: float) -> Float64Array:
-    """Return w + gamma (r - rbar) psi(s, a), float64[d]: agents pass it on without noise.
-
-    Args:
-        weights: w, float64[d].
-        surprise: r - rbar, the reward less its estimate.
-        features: psi(s, a), float64[d], of the visited state and the action taken.
-        step: gamma.
-
-    *Formal guarantee.* None: epsilon is infinite and delta is 1.
-
-    Paper: [TH23] Algorithm 1.
-    """
-    # D6
-    return np.asarray(weights + step * surprise * features)
-
-
-def raw_score(ticks: int) -> float:
-    """Return how long the pole stood, as the device reports it: a function of a private trajectory.
-
-    *Formal guarantee.* None: epsilon is infinite and delta is 1. The paper assumes that scores are not private.
-
-    Paper: [OT20] sec. 4.
-    """
-    # D5
-    return float(ticks)

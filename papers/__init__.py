@@ -1,0 +1,1 @@
+"""The papers' experiments and claims: their numbers beside ours."""

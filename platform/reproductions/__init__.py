@@ -1,1 +1,0 @@
-"""Papers' experiments, run again: the published numbers beside ours."""
