@@ -218,7 +218,7 @@ def gradient_claims() -> list[Row]:
         row("A2", Claim(5.0, source="[OT20] Algorithm 3"), "random sign, eps/d_hat each", "stands",
             signs.curve(), Noise(probes.sign_gradients(signs), signs.curve())),
         row("A2 k=1", Claim(5.0, source="[OT20] eq. (24)"), "random sign, e^(eps/k), k=1", "refuted",
-            literal, Noise(sign, literal), 400_000, "k is not defined; only k = d is private as claimed",
+            literal, Noise(sign.probe, literal), 400_000, "k is not defined; only k = d is private as claimed",
             kind="other readings"),
         row("A3", Claim(EPSILON, source="[OT20] sec. 3.2.1"), f"{_SUBMISSIONS} submissions at eps/{_SUBMISSIONS}",
             "stands", composed, Noise(submissions, composed), note="if T is a fixed cap that the ledger enforces"),
@@ -327,7 +327,7 @@ def gram_claims() -> list[Row]:
         row("M4 B=5b", replace(theorem_7, epsilon=0.1), "bounded Laplace, B=5b", "refuted", five, five, 400_000,
             "the neighbours' supports differ, so there is no pure epsilon", kind="repeats"),
         row("M4'", Claim(0.1, source="[TH23] eq. (78)"), "bounded Laplace, eq. (78)", "refuted",
-            outside, Noise(one_sided, outside), 10_000,
+            outside, Noise(one_sided.probe, outside), 10_000,
             "inverts a distribution function that is wrong for x < 0: one-sided, whatever B is"),
     ]
 # fmt: on
