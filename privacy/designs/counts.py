@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 from dprl.privacy.accounting.amplification import local_epsilon
 from dprl.privacy.base import TrustModel, check_whole
@@ -29,6 +29,7 @@ from dprl.privacy.designs.base import (
 )
 from dprl.privacy.mechanisms import ADDITIVE, ENCODINGS
 from dprl.privacy.mechanisms.base import INTEGER, Mechanism
+from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.reports import SAMPLED_PREFIX, UnaryEncoder
 from dprl.privacy.noise_design import NoiseDesign
@@ -159,7 +160,17 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
             self._lemma(data, noise, "precision", "exact")
             query = replace(query, printed=PRINTED_ERRORS[self.model])
         origin = {"source": source, "calibration": self.calibration, "choice": why}
-        return self._designed(query, data, n_users, noise, growth, **origin)
+        design, step = self._designed(query, data, n_users, noise, growth, **origin), 1e-6
+        # The certificate composes families one by one, whose roundings add up to more than those of their joint row.
+        while (
+            self.calibration == "certified"
+            and isinstance(query.counter.node, DiscreteGaussian)
+            and design.curve(self.submissions).epsilon(self.delta) > self.epsilon
+        ):
+            node, step = DiscreteGaussian(query.counter.node.scale * (1.0 + step)), 2.0 * step
+            query = replace(query, counter=replace(cast("Any", query.counter), node=node))
+            design = self._designed(query, data, n_users, noise, growth, **origin)
+        return design
 
     def _encoding(self, data: CountFamilies, exact: bool) -> CountEncoding:
         """Return the encoding; 'auto' is `one_hot`, whose row changes least, if families and paper allow it."""
