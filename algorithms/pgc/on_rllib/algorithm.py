@@ -207,9 +207,11 @@ class GradientCollection(Algorithm):
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Continue from `get_state`, with agents that were not asked before. Raises ValueError for other settings."""
+        saved = state.get(self.results_key, {"aggregator": None})
+        if "aggregator" not in saved:
+            raise ValueError("state must have an aggregator, got one of an earlier version; finish the run with that")
         super().set_state(state)
         if self.results_key in state:
-            saved = state[self.results_key]
             for name, array in saved["scores"].items():
                 getattr(self._score_tracker, name)[:] = array
             self._aggregator.load_state_dict(saved["aggregator"])
