@@ -131,18 +131,27 @@ class ChargeJournal:
         If not all of it can be written, restores the file and raises LedgerError.
         """
         with self._lock:
-            if self._file is None:
-                raise LedgerError(f"journal {self.path} is not open for writing; let the ledger begin")
-            if self._owner != os.getpid():
-                raise LedgerError(f"journal {self.path} belongs to process {self._owner}; charge there")
-            self._require_in_place(self._file)
+            file = self._owned()
             text, checksum = _chained([f"{first} {last}"], self._checksum)
             try:
-                append(self._file, self._length, text)
+                append(file, self._length, text)
             except OSError as error:
                 raise self._refusal("written", error) from error
             self._length += len(text)
             self._checksum = checksum
+
+    def require_owned(self) -> None:
+        """Raise LedgerError unless this process may write here; what was charged ahead is not given away otherwise."""
+        with self._lock:
+            self._owned()
+
+    def _owned(self) -> io.FileIO:
+        if self._file is None:
+            raise LedgerError(f"journal {self.path} is not open for writing; let the ledger begin")
+        if self._owner != os.getpid():
+            raise LedgerError(f"journal {self.path} belongs to process {self._owner}; charge there")
+        self._require_in_place(self._file)
+        return self._file
 
     def close(self) -> None:
         """Let others write; this journal must `begin` again before it can."""

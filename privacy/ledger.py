@@ -14,6 +14,9 @@ from dprl.privacy.base import LedgerError
 from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.noise_design import NoiseDesign
 
+CHARGED_AT_ONCE = 240
+"""Most submissions charged ahead: each line of a journal waits for the disk."""
+
 
 class Ledger:
     """All releases of one run, and the number of submissions charged for them: 1, 2, ... in order.
@@ -43,12 +46,18 @@ class Ledger:
         secret = any(release.mechanism is not None and release.entropy == "os" for release in design.releases)
         self._owner = os.getpid() if secret else None
         self._charges: tuple[int, ...] = ()
+        self._ahead = 0
         self._include(charges if journal is None else journal.recorded(design.terms, design.n_users))
 
     @property
     def charged(self) -> int:
         """Number of submissions that the current attempt has charged; the next one has the number after that."""
         return self._charges[-1]
+
+    @property
+    def leased(self) -> int:
+        """Number of charged submissions without those that `lease` has charged ahead."""
+        return self.charged - self._ahead
 
     @property
     def charged_before(self) -> tuple[int, ...]:
@@ -106,9 +115,33 @@ class Ledger:
                 raise ValueError(
                     f"at most {self.design.capacity} submissions can be charged, got {last}; build for more episodes"
                 )
-            if self._journal is not None:
-                self._journal.write(first, last)
-            self._charges = (*self._charges[:-1], last)
+            self._write(last)
+
+    def lease(self, k: int, needed: int) -> int:
+        """Give the next k submissions to one caller, charged before, and return the last of them.
+
+        needed: k or more that will be leased in all; up to CHARGED_AT_ONCE of them are charged together, and are lost
+        if the process dies before they are leased. Raises LedgerError like `charge`, and if fewer are left.
+        """
+        with self._lock:
+            # Also for those that are charged already: a forked process would give them away, too.
+            self._begin()
+            last = self.leased + k
+            if last > self.charged:
+                end = max(last, min(self.leased + needed, self.charged + CHARGED_AT_ONCE))
+                if end > self.design.capacity:
+                    most = f"{self.design.n_users} users submit {self.design.submissions} times at most"
+                    raise LedgerError(f"submission {end} cannot be charged: {most}; build for more submissions")
+                self._write(end)
+            elif self._journal is not None:
+                self._journal.require_owned()
+            self._ahead = self.charged - last
+            return last
+
+    def _write(self, last: int) -> None:
+        if self._journal is not None:
+            self._journal.write(self.charged + 1, last)
+        self._charges = (*self._charges[:-1], last)
 
     def __reduce__(self) -> NoReturn:
         # With two copies every user could submit twice as often.

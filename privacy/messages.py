@@ -6,6 +6,7 @@ Submissions and messages are immutable and can be pickled, because clients may b
 from __future__ import annotations
 
 import json
+import operator
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -38,6 +39,10 @@ class SubmissionRange:
     last: int
     users: int
     issuer: str = field(repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("first", "last", "users"):
+            object.__setattr__(self, name, operator.index(getattr(self, name)))
 
     def __len__(self) -> int:
         return self.last - self.first + 1
@@ -124,8 +129,12 @@ class PrivateMessages:
     issuer: str = field(repr=False)
 
     def __post_init__(self) -> None:
-        kept = np.frombuffer(self.values.tobytes(), dtype=np.float64).reshape(self.values.shape)
-        object.__setattr__(self, "values", kept)
+        values = np.asarray(self.values, dtype=np.float64)
+        if values.ndim != 2:
+            raise ValueError(f"values must be float64[k, m], got shape {values.shape}; give one row per message")
+        # A fractional number would not be found among those that were accepted.
+        object.__setattr__(self, "first", operator.index(self.first))
+        object.__setattr__(self, "values", np.frombuffer(values.tobytes(), dtype=np.float64).reshape(values.shape))
 
     def __len__(self) -> int:
         return int(self.values.shape[0])

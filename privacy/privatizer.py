@@ -27,8 +27,6 @@ from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.threat_models import SHUFFLE
 
 _NOBODY, LOOP, _CLIENTS = range(3)
-CHARGED_AT_ONCE = 240
-"""Most submissions charged ahead: each line of a journal waits for the disk."""
 
 
 class Privatizer(Generic[Q]):
@@ -72,7 +70,6 @@ class Privatizer(Generic[Q]):
         self.n_users, self.submissions, self.capacity = design.n_users, design.submissions, design.capacity
         self._issuer = secrets.token_hex(8)
         self._source, self._received, self._skipped, self.in_blocks = _NOBODY, RangeSet(), 0, False
-        self._ahead = 0
         self._journal: ChargeJournal | None = None
         self.ledger = Ledger(design)
         if journal is not None:
@@ -96,7 +93,7 @@ class Privatizer(Generic[Q]):
     @property
     def leased(self) -> int:
         """Number of charged submissions without those that `lease` has charged ahead."""
-        return self.charged - self._ahead
+        return self.ledger.leased
 
     @property
     def new_client(self) -> Callable[[], Client]:
@@ -142,15 +139,8 @@ class Privatizer(Generic[Q]):
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}; ask for the messages of an update")
         self._take(_CLIENTS)
-        first, last = self.leased + 1, self.leased + k
-        if last > self.charged:
-            end = max(last, min(self.leased + needed, self.charged + CHARGED_AT_ONCE))
-            if end > self.capacity:
-                most = f"{self.n_users} users submit {self.submissions} times at most"
-                raise LedgerError(f"submission {end} cannot be charged: {most}; build for more submissions")
-            self.ledger.charge(self.charged + 1, end)
-        self._ahead = self.charged - last
-        return SubmissionRange(first, last, self.n_users, self._issuer)
+        last = self.ledger.lease(k, needed)
+        return SubmissionRange(last - k + 1, last, self.n_users, self._issuer)
 
     def accept(self, *messages: PrivateMessages) -> Any:  # noqa: ANN401 - each query has its own
         """Return the content of messages from clients; each submission is accepted once.
@@ -167,14 +157,18 @@ class Privatizer(Generic[Q]):
             again = self._received.first_common(each.first, each.last)
             if again is not None:
                 raise LedgerError(f"submission {again} was received already; send each once")
+        if len({each.values.shape[1] for each in messages}) != 1:
+            raise LedgerError("messages of one length are accepted, one or more, got none or several; send them again")
         submissions = np.concatenate([each.submissions for each in messages])
         units = (submissions - 1) % self.n_users if self.server_noise else submissions
         if len(np.unique(units)) < len(units):
             raise LedgerError("a submission is accepted once, and a user is in a sum once; take smaller sums")
+        values, last = np.concatenate([each.values for each in messages]), int(submissions.max())
+        # Before they count as received, so that the right messages can still come.
+        self.query.check_read(self.channel, values, last)
         for each in messages:
             self._received.add(each.first, each.last)
-        values = np.concatenate([each.values for each in messages])
-        return self.query.read(self.channel, values, int(submissions.max()))
+        return self.query.read(self.channel, values, last)
 
     @property
     def draws_blocks(self) -> bool:

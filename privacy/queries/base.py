@@ -150,6 +150,9 @@ class Query(ABC):
         """
         raise TypeError(_KERNELS_ONLY.format(self.name))
 
+    def check_read(self, channel: Any, messages: Float64Array, last: int) -> None:  # noqa: ANN401, B027
+        """Raise LedgerError for messages that `read` cannot take; nothing has changed then."""
+
     def precision(self, beta: float) -> dict[str, float]:  # noqa: ARG002
         """Return error bounds of released values by family that hold together with probability 1 - beta.
 

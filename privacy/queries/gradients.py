@@ -415,34 +415,40 @@ class GradientQuery(Query):
             channel.cursor[RELEASED] = channel.cursor[RECEIVED]
         return out
 
-    def read(self, channel: GradientChannel, messages: Float64Array, last: int) -> Float64Array:
-        """Return the estimates float64[k, d] of messages float64[k, m]; post-processing.
+    def check_read(self, channel: GradientChannel, messages: Float64Array, last: int) -> None:
+        """Raise LedgerError for another length, for fewer messages than a window, and unless a counter's items rise.
 
-        A trusted server takes a whole window: the last estimate is the noisy sum, the others are 0. With a counter the
-        sum is item number `last` // window, with `last` the largest number of a submission.
-
-        Raises LedgerError for another length, for fewer messages than a window, and unless a counter's items increase,
-        also over those that were charged before a crash.
+        They rise also over those that were charged before a crash.
         """
         length = self.law.message_length
         if messages.shape[1:] != (length,):
             raise LedgerError(f"a message has {length} numbers, got {messages.shape[1:]}; send it again")
+        if channel.window is not None and len(messages) != self.window:
+            raise LedgerError(f"a sum is of {self.window} messages, got {len(messages)}; wait for all of them")
+        if channel.window is not None and channel.window.counter is not None:
+            item, previous = last // self.window, self._previous_item(channel)
+            if item <= previous:
+                told = f"sums are released in the order of their users, got item {item} after {previous}"
+                raise LedgerError(f"{told}; wait for the others")
+
+    def _previous_item(self, channel: GradientChannel) -> int:
+        return max(int(channel.window.held[0]), int(channel.cursor[RELEASED]) // self.window)
+
+    def read(self, channel: GradientChannel, messages: Float64Array, last: int) -> Float64Array:
+        """Return the estimates float64[k, d] of messages float64[k, m] that `check_read` takes; post-processing.
+
+        A trusted server takes a whole window: the last estimate is the noisy sum, the others are 0. With a counter the
+        sum is item number `last` // window, with `last` the largest number of a submission.
+        """
         gradients, values = np.zeros((len(messages), self.dimension)), np.ascontiguousarray(messages)
         window, noise = channel.window, channel.noise
         if window is None:
             estimate_all(gradients, values, noise)
-            return gradients
-        if len(messages) != self.window:
-            raise LedgerError(f"a sum is of {self.window} messages, got {len(messages)}; wait for all of them")
-        if window.counter is None:
+        elif window.counter is None:
             release_sum(window.total, channel.message, noise, values, last, gradients[-1])
-            return gradients
-        previous = max(int(window.held[0]), int(channel.cursor[RELEASED]) // self.window)
-        item, unit = last // self.window, noise.grid or 1.0
-        if item <= previous:
-            raise LedgerError(
-                f"sums are released in the order of their users, got item {item} after {previous}; wait for the others"
-            )
-        _add_clipped(window.total, channel.message, noise, values, unit)
-        _release_item(window.counter, window, unit, previous, item, gradients[-1])
+        else:
+            item, unit = last // self.window, noise.grid or 1.0
+            previous = self._previous_item(channel)
+            _add_clipped(window.total, channel.message, noise, values, unit)
+            _release_item(window.counter, window, unit, previous, item, gradients[-1])
         return gradients

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dprl.privacy import (
     CountFamilies,
     CountFamily,
     CountPrivacy,
+    GradientLayout,
+    GradientPrivacy,
     LedgerError,
+    NoiseConfig,
+    PrivateMessages,
     StatisticsLayout,
     StatisticsPrivacy,
     Streams,
+    SubmissionRange,
 )
 from dprl.privacy.counters import BinaryTree
+from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.ledger import Ledger
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.privatizer import Privatizer
@@ -72,3 +83,69 @@ def test_a_resumed_run_remembers_that_it_simulates_blocks() -> None:
 def test_charges_are_not_negative() -> None:
     with pytest.raises(LedgerError, match="charges must be at least 0"):
         Ledger(counts().design, charges=[-3])
+
+
+def gradients(model: str = "ldp", n: int = 50, window: int = 1, entropy: str = "seed") -> Privatizer[Any]:
+    noise = NoiseConfig("exact" if entropy == "os" else "fast", entropy)
+    settings = {"ldp": {"mechanism": "clipped_laplace"}, "jdp": {"delta": 1e-6, "counter": "none"}}[model]
+    layout = GradientLayout(2, window, paper=False)
+    return GradientPrivacy(model, 1.0, clip=2.0, **settings).build(layout, n, Streams(0, "by hand", noise))
+
+
+@pytest.mark.parametrize("kind", ["secret noise", "journal"])
+def test_a_fork_gives_away_nothing_that_was_charged_ahead(kind: str, tmp_path: Path) -> None:
+    privatizer = gradients(entropy="os" if kind == "secret noise" else "seed")
+    if kind == "journal":
+        privatizer.persist(ChargeJournal(tmp_path / "charges"))
+    privatizer.lease(1, needed=10)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            privatizer.lease(1)
+        except LedgerError:
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    assert privatizer.lease(1).first == 2
+
+
+def test_threads_never_lease_the_same_submission() -> None:
+    privatizer = gradients(n=8100)
+    with ThreadPoolExecutor(4) as threads:
+        leased = list(threads.map(lambda _: privatizer.lease(1, needed=30).first, range(8000)))
+    assert sorted(leased) == list(range(1, 8001))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: PrivateMessages(1.5, np.zeros((1, 2)), "x"),  # type: ignore[arg-type]
+        lambda: PrivateMessages(1, np.zeros(2), "x"),
+        lambda: SubmissionRange(1.5, 2, 3, "x"),  # type: ignore[arg-type]
+    ],
+)
+def test_numbers_of_submissions_are_whole(made: Callable[[], object]) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        made()
+    assert PrivateMessages(1, np.ones((1, 2), np.int64), "x").values.tolist() == [[1.0, 1.0]]
+
+
+def test_messages_that_are_refused_can_come_again() -> None:
+    privatizer = gradients("jdp", window=2)
+    messages = privatizer.new_client().send(privatizer.lease(2), np.ones((2, 2)))
+    first = PrivateMessages(1, messages.values[:1], messages.issuer)
+    for wrong in ((), (first,), (PrivateMessages(1, np.zeros((2, 3)), messages.issuer),)):
+        with pytest.raises(LedgerError, match=r"one length|a sum is of 2|a message has 2"):
+            privatizer.accept(*wrong)
+    assert privatizer.accept(messages).shape == (2, 2)
+
+
+def test_noise_for_several_families_meets_the_request_as_composed() -> None:
+    """One joint row has smaller roundings than its families one by one."""
+    families = CountFamilies(3, (CountFamily("visits", 6), CountFamily("transitions", 30)))
+    privacy = CountPrivacy("jdp", 1.0, 1e-6, counter="kary_tree", mechanism="discrete_gaussian", families="separate")
+    certificate = privacy.build(families, 200, STREAMS).planned_certificate("x")
+    assert certificate.verdict == "holds"
+    assert 0.99 < certificate.proved_epsilon <= 1.0
