@@ -426,13 +426,13 @@ class GradientQuery(Query):
         if channel.window is not None and len(messages) != self.window:
             raise LedgerError(f"a sum is of {self.window} messages, got {len(messages)}; wait for all of them")
         if channel.window is not None and channel.window.counter is not None:
-            item, previous = last // self.window, self._previous_item(channel)
+            item, previous = last // self.window, self._previous_item(channel, channel.window)
             if item <= previous:
                 told = f"sums are released in the order of their users, got item {item} after {previous}"
                 raise LedgerError(f"{told}; wait for the others")
 
-    def _previous_item(self, channel: GradientChannel) -> int:
-        return max(int(channel.window.held[0]), int(channel.cursor[RELEASED]) // self.window)
+    def _previous_item(self, channel: GradientChannel, window: _Window) -> int:
+        return max(int(window.held[0]), int(channel.cursor[RELEASED]) // self.window)
 
     def read(self, channel: GradientChannel, messages: Float64Array, last: int) -> Float64Array:
         """Return the estimates float64[k, d] of messages float64[k, m] that `check_read` takes; post-processing.
@@ -448,7 +448,7 @@ class GradientQuery(Query):
             release_sum(window.total, channel.message, noise, values, last, gradients[-1])
         else:
             item, unit = last // self.window, noise.grid or 1.0
-            previous = self._previous_item(channel)
+            previous = self._previous_item(channel, window)
             _add_clipped(window.total, channel.message, noise, values, unit)
             _release_item(window.counter, window, unit, previous, item, gradients[-1])
         return gradients

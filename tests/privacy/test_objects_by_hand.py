@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -85,9 +85,13 @@ def test_charges_are_not_negative() -> None:
         Ledger(counts().design, charges=[-3])
 
 
-def gradients(model: str = "ldp", n: int = 50, window: int = 1, entropy: str = "seed") -> Privatizer[Any]:
+def gradients(
+    model: str = "ldp", n: int = 50, window: int = 1, entropy: Literal["seed", "os"] = "seed"
+) -> Privatizer[Any]:
     noise = NoiseConfig("exact" if entropy == "os" else "fast", entropy)
-    settings = {"ldp": {"mechanism": "clipped_laplace"}, "jdp": {"delta": 1e-6, "counter": "none"}}[model]
+    settings: dict[str, Any] = {"mechanism": "clipped_laplace"}
+    if model == "jdp":
+        settings = {"delta": 1e-6, "counter": "none"}
     layout = GradientLayout(2, window, paper=False)
     return GradientPrivacy(model, 1.0, clip=2.0, **settings).build(layout, n, Streams(0, "by hand", noise))
 
