@@ -157,8 +157,7 @@ class _OneByOne(VectorEnv[Any, Any, Any]):
 
     `reset(options={"agents": numbers})` resets copy i with its user's number: `options={"agent": numbers[i]}`.
 
-    Args:
-        copies: of the environment. padded: whether those with an ended episode begin another one, without a user.
+    copies: of the environment. padded: whether those with an ended episode begin another one, without a user.
     """
 
     def __init__(self, copies: Sequence[gymnasium.Env[Any, Any]], *, padded: bool = False) -> None:

@@ -30,9 +30,8 @@ class SubmissionRange:
 
     Each is sent once: give every part of the range to one client. An unsent one stays charged; another replaces it.
 
-    Args:
-        first, last: the submissions. users: submission n is of user (n - 1) % users + 1.
-        issuer: the privatizer that charged them.
+    first, last: the submissions. users: submission n is of user (n - 1) % users + 1.
+    issuer: the privatizer that charged them.
     """
 
     first: int
@@ -72,8 +71,7 @@ class Client:
     only. With entropy `seed`, all clients have the same keys, and a second one draws the same noise for a submission;
     with `os`, keys are drawn here, and a process forked from this one does not have them.
 
-    Args:
-        query, streams: of the record and its noise. issuer: the privatizer that accepts the messages.
+    query, streams: of the record and its noise. issuer: the privatizer that accepts the messages.
     """
 
     def __init__(self, query: Query, streams: Streams, issuer: str) -> None:

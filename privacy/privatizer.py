@@ -48,9 +48,8 @@ class Privatizer(Generic[Q]):
     *Formal guarantee.* That of the query's noise, for all submissions of one user together; see the classes of its
     mechanisms. The certificate is computed from these objects.
 
-    Args:
-        design: of the noise. streams: named random streams. journal: keeps charges through a crash; None for
-            simulations.
+    design: of the noise. streams: named random streams. journal: keeps charges through a crash; None for
+    simulations.
 
     The design's `trust_model`, `n_users`, `submissions` of one user and `capacity` in all are attributes, besides
     `server_noise`: whether a trusted server adds the noise, and `in_blocks`: whether users are simulated in blocks.

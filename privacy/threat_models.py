@@ -199,9 +199,8 @@ def of_sampled_gradients(found: ThreatModel) -> ThreatModel:
 def of_statistics(model: TrustModel, rewards: str, clipped: bool) -> ThreatModel:
     """Return the threat model of the statistics that users send for a linear model, one message each.
 
-    Args:
-        rewards: treatment of corrections to them: 'public', not sent; 'noisy'; 'open', sent without noise.
-        clipped: whether the device clips features and values.
+    rewards: treatment of corrections to them: 'public', not sent; 'noisy'; 'open', sent without noise.
+    clipped: whether the device clips features and values.
     """
     found = of_model("statistics", model)
     if model == "none":
@@ -221,8 +220,7 @@ def of_statistics(model: TrustModel, rewards: str, clipped: bool) -> ThreatModel
 def of_trials(raw_metrics: Sequence[str]) -> tuple[str, ...]:
     """Return the channels that a search over trials leaves open, besides those of each trial.
 
-    Args:
-        raw_metrics: reported metrics that a trial's guarantee does not cover.
+    raw_metrics: reported metrics that a trial's guarantee does not cover.
     """
     raw = f"choosing and stopping trials by raw metrics ({', '.join(raw_metrics)}): epsilon is infinite for that choice"
     others = "other trials of the same search: the epsilons of all trials that a user is in add up"

@@ -379,13 +379,8 @@ def fill_worst_of_two(
 
     Rows have few states, so starting a loop costs more than running it.
     """
-    n_actions, linear, squares, mixed, last = (
-        scratch.linear.shape[1],
-        scratch.linear,
-        scratch.squares,
-        scratch.mixed,
-        scratch.last,
-    )
+    linear, squares, mixed, last = scratch.linear, scratch.squares, scratch.mixed, scratch.last
+    n_actions = linear.shape[1]
     c0, k0, c1, k1, product, total = slopes[0], levels[0], slopes[1], levels[1], scratch.products[0, 1], scratch.total
     base, constants, sums, square = scratch.sums[0], scratch.square[0], scratch.sums[1], scratch.square[1]
     # The constant parts of both forms, and c_0 c_1.

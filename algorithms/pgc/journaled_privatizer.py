@@ -56,8 +56,7 @@ class JournaledPrivatizer:
     *Formal guarantee.* A submission is in the journal before its lease exists. A resumed run continues the journal:
     agents in it are never asked again.
 
-    Args:
-        build: returns a new privatizer of the run. folder: of the journal.
+    build: returns a new privatizer of the run. folder: of the journal.
     """
 
     def __init__(self, build: Callable[[], GradientPrivatizer], folder: Path) -> None:

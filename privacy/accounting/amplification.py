@@ -56,8 +56,7 @@ class ShuffledLoss(PrivacyCurve):
     Papers: Feldman, McMillan, Talwar 2021, *Hiding Among the Clones*, Theorem 3.2; Kairouz, Oh, Viswanath 2015 for a;
     Zhu, Dong, Wang 2022 for n shuffles (adaptive composition of dominating pairs).
 
-    Args:
-        epsilon_0: of one report. users: in one shuffle, at least 1. n: number of shuffles with a report of one user.
+    epsilon_0: of one report. users: in one shuffle, at least 1. n: number of shuffles with a report of one user.
     """
 
     epsilon_0: float
@@ -172,9 +171,8 @@ class SampledGaussianLoss(PrivacyCurve):
     Papers: Zhu, Dong, Wang 2022, *Optimal Accounting of Differential Privacy via Characteristic Function* (dominating
     pairs under Poisson sampling); Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022 (connect the dots).
 
-    Args:
-        multiplier: z, the noise's standard deviation over the largest norm of one user's part in a sum.
-        rate: q in (0, 1]. n: number of rounds.
+    multiplier: z, the noise's standard deviation over the largest norm of one user's part in a sum.
+    rate: q in (0, 1]. n: number of rounds.
     """
 
     multiplier: float

@@ -358,8 +358,7 @@ def worst_outside(sensitivity: Sensitivity, log_common: Callable[[float], float]
     (x, v), hence log-concave (Prekopa); a sum of one concave function over the coordinates is Schur-concave, and the
     concentrated vector majorises every other one.
 
-    Args:
-        log_common: returns, for v >= 0, ln of the mass of one number's noise on the common support, -inf for none.
+    log_common: returns, for v >= 0, ln of the mass of one number's noise on the common support, -inf for none.
     """
     return -math.expm1(sum(number * log_common(change) for number, change in sensitivity.worst_shift))
 

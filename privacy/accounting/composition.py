@@ -43,9 +43,8 @@ class _ComposedLoss(PrivacyCurve):
     adaptive composition. Every kind enters with the whole curve that it has alone, so the sum of epsilons at any split
     of delta (basic composition) is no smaller, up to the grid.
 
-    Args:
-        curves: one for each kind of loss, sorted; each holds for neighbours in both orders.
-        lost: probability that a release has no guarantee.
+    curves: one for each kind of loss, sorted; each holds for neighbours in both orders.
+    lost: probability that a release has no guarantee.
 
     Papers: Kairouz, Oh, Viswanath 2015; Bun, Steinke 2016, Proposition 1.4; Dong, Roth, Su 2022; Zhu, Dong, Wang 2022.
     """

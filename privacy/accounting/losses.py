@@ -186,9 +186,8 @@ class SummedLosses:
     M^n e^(-lambda epsilon), so its error is relative to that bound. A lambda that moves the mean of the sum to just
     below epsilon will do, so one FFT serves many epsilons. For sums beyond its window, Chernoff's bound is used, too.
 
-    Args:
-        parts: (loss of one release, number of releases, at least 1) for every law.
-        step: of the grid; 0 to choose one for a single law.
+    parts: (loss of one release, number of releases, at least 1) for every law.
+    step: of the grid; 0 to choose one for a single law.
     """
 
     def __init__(self, parts: Sequence[tuple[Losses, int]], step: float = 0.0) -> None:

@@ -57,9 +57,8 @@ class GridToeplitz(Counter):
     C_tt >= 1, because columns' norms g_t are below 2 up to MOST_ITEMS and the grid is at most 1/2. `prefix_noise`
     refuses to release unless every sum is below 2^51, so that float64 adds without rounding in any order.
 
-    Args:
-        node: discrete Gaussian noise of every row, in units of the rows of C x; None if only the geometry is needed.
-        grid: a power of two up to 1/2; the smallest part of a count.
+    node: discrete Gaussian noise of every row, in units of the rows of C x; None if only the geometry is needed.
+    grid: a power of two up to 1/2; the smallest part of a count.
 
     Paper: Canonne, Kamath, Steinke 2020, Theorem 14 (4); those of BufferedToeplitz.
     """

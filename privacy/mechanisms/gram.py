@@ -186,9 +186,8 @@ class GramRelease:
 class Gram(ABC):
     """Noise on all messages of an episode, with one scale per stage.
 
-    Args:
-        release: the messages of an episode.
-        scales: noise scale of each stage, in units of phi^2; 0 only if the bound is 0.
+    release: the messages of an episode.
+    scales: noise scale of each stage, in units of phi^2; 0 only if the bound is 0.
     """
 
     release: GramRelease
@@ -301,8 +300,7 @@ class GramGaussian(Gram):
     m^2, so `isotropic` halves that variance at no cost; the noise is then the same in every basis. The worst pair has
     the cosine -1/2 and V = m; [TH23]'s features attain it for D >= 4.
 
-    Args:
-        isotropic: whether off-diagonal entries have the scale divided by sqrt(2).
+    isotropic: whether off-diagonal entries have the scale divided by sqrt(2).
 
     Paper: Balle, Wang 2018, Theorem 8; Peikert 2010, Theorem 3.1; the statistics are those of [TH23] Algorithm 1.
     """
@@ -410,8 +408,7 @@ class GramBoundedLaplace(Gram):
     (sum_h n c_hi m_h^2 / b_h, delta)-DP, where delta is the mass outside the common support (Lemma E, message by
     message), in real arithmetic; an upper bound. No finite bound has a pure epsilon.
 
-    Args:
-        limits: B_h of each stage, in units of phi^2: the same multiple of b_h, `scales`, at all stages.
+    limits: B_h of each stage, in units of phi^2: the same multiple of b_h, `scales`, at all stages.
 
     Paper: [TH23] sec. 6.2; Geng, Ding, Guo, Kumar 2020, Theorem 1.
     """

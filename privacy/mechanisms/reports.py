@@ -64,8 +64,7 @@ class RandomizedResponse:
     The coins are exact: the probability is the stated one rounded down to 256 bits, so the loss is at most epsilon in
     computer arithmetic too, if the generator's words are uniform.
 
-    Args:
-        epsilon: of one bit, above 0 and at most 100.
+    epsilon: of one bit, above 0 and at most 100.
 
     Paper: Warner 1965; Kairouz, Oh, Viswanath 2015, sec. 3.
     """
@@ -299,8 +298,7 @@ class DirectEncoding(OneHotEncoding):
     >>> round(encoding.hot_probability, 6), round(encoding.cold_probability, 6)
     (0.75, 0.25)
 
-    Args:
-        width: cells of a row, at least 1 and below 2^32.
+    width: cells of a row, at least 1 and below 2^32.
 
     Paper: Kairouz, Bonawitz, Ramage 2016, sec. 3.1; Wang, Blocki, Li, Jha 2017, sec. 4.1.
     """
@@ -397,8 +395,7 @@ class UnaryEncoder:
     *Formal guarantee.* The user draws one step, independently of the data, and sends that step and its encoded row
     only: epsilon-LDP for any two trajectories, exactly, with the encoding's epsilon.
 
-    Args:
-        encoding: of one row. n_steps: H. width: cells of a row.
+    encoding: of one row. n_steps: H. width: cells of a row.
 
     Paper: Wang, Blocki, Li, Jha 2017, sec. 4; [CZ22] Remark 7.
     """
@@ -455,8 +452,7 @@ class ShuffledReports:
 
     *Formal guarantee.* That of `ShuffledLoss` for the pure loss of one report.
 
-    Args:
-        report: randomizes one message. users: in the smallest block, at least 1.
+    report: randomizes one message. users: in the smallest block, at least 1.
     """
 
     report: Mechanism | UnaryEncoder

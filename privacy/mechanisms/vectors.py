@@ -206,9 +206,8 @@ class VectorMechanism(ABC):
 class RawVector(VectorMechanism):
     """The clipped vector without noise, for runs without privacy. No ledger accounts for it.
 
-    Args:
-        norm: of the ball of radius clip / 2 into which it is shrunk: 'l1', 'l2' or 'elementwise'; 'none' for no clip.
-        clip: C > 0.
+    norm: of the ball of radius clip / 2 into which it is shrunk: 'l1', 'l2' or 'elementwise'; 'none' for no clip.
+    clip: C > 0.
     """
 
     dimension: int
@@ -400,9 +399,8 @@ class SampledGaussian:
     *Formal guarantee.* That of `SampledGaussianLoss`, under *addition or removal* of one user, who changes the sum of a
     round by one vector of norm at most clip / 2. Each round has fresh noise and fresh draws.
 
-    Args:
-        law: clips a vector, and has the noise of one sum. rate: bound on the probability that a user joins a round.
-        rounds: maximum number of rounds.
+    law: clips a vector, and has the noise of one sum. rate: bound on the probability that a user joins a round.
+    rounds: maximum number of rounds.
     """
 
     law: ClippedGaussian

@@ -162,9 +162,8 @@ class UserRecord:
     >>> two_steps
     UserRecord()
 
-    Args:
-        index: int64[n_steps, n_families], the cell of each family to which the user adds at each step.
-        value: float64[n_steps, n_families], the amount, in [0, 1].
+    index: int64[n_steps, n_families], the cell of each family to which the user adds at each step.
+    value: float64[n_steps, n_families], the amount, in [0, 1].
     """
 
     index: Int64Array = field(repr=False)

@@ -92,8 +92,7 @@ class SampledGradientQuery(GradientQuery):
     *Formal guarantee.* That of `SampledGaussian`, under addition or removal of one user. Sums are divided by the
     expected number of users, because the number who joined is secret.
 
-    Args:
-        population: number of users, each charged once for all rounds. rounds: maximum number of rounds.
+    population: number of users, each charged once for all rounds. rounds: maximum number of rounds.
 
     Raises LedgerError for another law than clipped_gaussian, or numbers out of range.
     """

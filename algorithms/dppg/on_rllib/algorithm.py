@@ -40,8 +40,7 @@ _LARGEST_SEED = 2**31 - 1
 class _ModulePolicy(torch.nn.Module):
     """The policy of a module, as a function of one row of parameters; see `Evaluate` in `updates.py`.
 
-    Args:
-        module: any torch RLModule without state. shape: of its observations. critic: whether its values are learned.
+    module: any torch RLModule without state. shape: of its observations. critic: whether its values are learned.
 
     Raises ValueError for a critic without values.
     """

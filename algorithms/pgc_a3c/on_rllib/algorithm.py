@@ -45,9 +45,8 @@ OBSERVED = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinar
 class _Episode:
     """Trajectory of an agent in T steps. It is private: only a client's messages may leave.
 
-    Args:
-        observations: [T + 1, ...], with the final one. actions: [T, ...]. rewards: float64[T].
-        fallen: whether it ended in a terminal state, not by a time limit.
+    observations: [T + 1, ...], with the final one. actions: [T, ...]. rewards: float64[T].
+    fallen: whether it ended in a terminal state, not by a time limit.
     """
 
     observations: np.ndarray = field(repr=False)
@@ -154,9 +153,8 @@ def torch_update(
 
     An error during an agent's episode would reveal data, so no error is raised and the agent reports a zero gradient.
 
-    Args:
-        config: settings of the algorithm; reward 'literal' is the environment's. key: words that seed the episodes.
-        agent_key uint64[5]: key from which environments' numbers of agents are computed.
+    config: settings of the algorithm; reward 'literal' is the environment's. key: words that seed the episodes.
+    agent_key uint64[5]: key from which environments' numbers of agents are computed.
 
     Paper: [OT20] Algorithm 1 and eqs. (15), (16), (17) and (18).
     """
