@@ -134,7 +134,7 @@ def app(only: str = "") -> App:
         help_epilogue=_END.format(name),
         help_format="plaintext",
         version=_version,
-        default_parameter=Parameter(negative="", show_default=False, json_list=False),
+        default_parameter=Parameter(negative="", show_default=False, json_list=False, allow_repeating=True),
         result_action="return_value",
     )
     for heading, commands in GROUPS.items():
