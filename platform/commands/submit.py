@@ -37,9 +37,8 @@ def submit(
 
     flags = flags or SweepFlags()
     if sum(given is not None for given in (config, follow, stop)) != 1:
-        raise UserError(
-            "CONFIG: exactly one of CONFIG, --follow JOB and --stop JOB must be given; leave out the others"
-        )
+        rule = "CONFIG: exactly one of CONFIG, --follow JOB and --stop JOB must be given"
+        raise UserError(f"{rule}; see `{command('submit', '--help')}`")
     if follow is not None:
         return _follow(Dashboard(address), follow, {}, flags.as_json)
     if stop is not None:
