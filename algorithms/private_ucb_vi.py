@@ -7,6 +7,7 @@ With trust model none it is UCB-VI with a Hoeffding bonus (Azar, Osband, Munos 2
 # max for min, and the bonus is added (`counts: costs` runs the printed signs, see optimistic_q).
 #  1  C~, N~(s, a), N~(s, a, s') = 0                 -> privacy/queries/counts.py::CountQuery.open
 #  2  precision levels E_1, E_2 of the Privatizer    -> CZ22Config.precision_bounds
+#     its noise and the scale of it                  -> privacy/designs/counts.py::CountPrivacy.design, see dprl.privacy
 #  3  for k = 1, ..., K                              -> algorithms/tabular/loop.py::learning_loop
 #  4    V~_{H+1}(s) = 0                              -> plain_plan; plan is the same, compiled
 #  5    for h = H, ..., 1                            -> plain_plan, plan
@@ -16,7 +17,7 @@ With trust model none it is UCB-VI with a Hoeffding bonus (Azar, Osband, Munos 2
 #  9      V~(s) = min_a Q~(s, a)                     -> plain_plan; algorithms/tabular/greedy.py::act_greedily
 # 10      pi(s) = argmin_a Q~(s, a)                  -> plain_plan; algorithms/tabular/greedy.py::act_greedily
 # 11    roll out a trajectory by pi^k                -> algorithms/tabular/simulator.py::play
-# 12    receive C~, N~ from the Privatizer           -> privacy/queries/counts.py::send_and_aggregate
+# 12    receive C~, N~ from the Privatizer           -> privacy/queries/counts.py::send_and_aggregate, release
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
 
     *Formal guarantee.* `jdp`, joint differential privacy: a trusted server keeps exact counts and releases noisy
     running counts. `certified`: (epsilon, delta)-JDP by the counter's guarantee and the billboard lemma. `printed`: the
-    paper's node scale, which proves only 2 L / log K * epsilon.
+    paper's node scale, which proves 2 L / ln K times epsilon for K users.
 
     `ldp`, local differential privacy: every user randomizes their report before it leaves. `certified`:
     (epsilon, delta)-LDP for any two trajectories. `printed`: the paper's scale 3 H / epsilon, which proves exactly
@@ -70,7 +70,7 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
 
     Args:
         calibration: source of the scale; a printed one has the paper's separate families, laplace, and binary_tree.
-        precision: source of the error bound E.
+        precision: source of the error bound E: exact for the noise that is drawn, or printed by the paper.
         families: families that get noise: 'separate' or 'one_hot', see count_layout.py; unary encodings need
             'one_hot'. 'auto': 'one_hot' where the counts allow it, for the least noise on transitions.
         mechanism: the noise of a report, 'auto': the one that detects visits best; with a counter, the noise of its
