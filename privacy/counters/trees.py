@@ -139,9 +139,10 @@ class KaryTree(_Tree):
     A prefix with negative digits reveals differences of nodes before the row of an item in both is chosen, and that row
     may depend on them. Given such a difference, the two noises are not independent. A pure guarantee bounds the ratio
     of the nodes' joint densities at every point, and for Gaussian noise only the length of their joint shift counts, so
-    for both it does not matter; a curve at delta > 0 of Laplace noise must treat the h nodes of a cell as one release, with a loss of h / b. Discrete Gaussian noise is accounted by
-    zCDP: given the differences it is discrete Gaussian on a line of the lattice, and shifted by a vector of that line;
-    for sigma^2 >= 3 h its moments are those of the Gaussian up to a factor of 1 + 1e-25.
+    for both it does not matter; a curve at delta > 0 of Laplace noise must treat the h nodes of a cell as one release,
+    with a loss of h / b. Discrete Gaussian noise is accounted by zCDP: given the differences it is discrete Gaussian on
+    a line of the lattice, and shifted by a vector of that line; for sigma^2 >= 3 h its moments are those of the
+    Gaussian up to a factor of 1 + 1e-25.
 
     The noise of a prefix is that of its parent (the prefix with the lowest non-zero digit one step closer to zero) plus
     or minus one node that belongs to this prefix alone; parents may be later prefixes.
