@@ -393,10 +393,10 @@ class GradientQuery(Query):
 
     def check_record(self, record: Float64Array) -> None:
         """Raise ValueError unless a record is a gradient float64[d]; the message reveals no content."""
-        shape = np.shape(record)
-        if shape != (self.dimension,):
+        array = np.asarray(record)
+        if array.shape != (self.dimension,) or array.dtype.kind not in "iuf":
             raise ValueError(
-                f"a gradient must have shape ({self.dimension},), got {shape}; send one for each submission"
+                f"a gradient must have shape ({self.dimension},), got {array.shape} or no numbers; send one each time"
             )
 
     def send(self, channel: GradientChannel, record: Float64Array, user: int) -> None:

@@ -146,6 +146,14 @@ def test_messages_that_are_refused_can_come_again() -> None:
     assert privatizer.accept(messages).shape == (2, 2)
 
 
+def test_a_record_that_is_no_number_is_not_quoted() -> None:
+    privatizer = gradients()
+    for record in (np.array([["secret", "1"]]), np.array([[None, 1.0]], dtype=object)):
+        with pytest.raises(ValueError, match="a gradient must have shape") as refused:
+            privatizer.new_client().send(privatizer.lease(1), record)
+        assert "secret" not in str(refused.value)
+
+
 def test_noise_for_several_families_meets_the_request_as_composed() -> None:
     """One joint row has smaller roundings than its families one by one."""
     families = CountFamilies(3, (CountFamily("visits", 6), CountFamily("transitions", 30)))
