@@ -11,6 +11,8 @@ HALVING ?= halving_riverswim_3 halving_riverswim_6 halving_random_mdp
 HALVING_ARGS ?=
 HELD_OUT_ARGS ?=
 HALVING_OUT ?= dprl_runs/halving
+# Of torch the version whose CPU build we test; pyproject.toml allows a range, whose newest may bring gigabytes of CUDA.
+TORCH ?= torch==2.13.0
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
@@ -128,8 +130,8 @@ $(BIN)/python:
 
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	@echo "    installing dprl with Ray, MLflow, numba and torch (about 135 packages; about a minute, longer on a slow network)"
-	@start=$$SECONDS; $(call PIP_INSTALL,-e '.[all]'); touch $@; echo "    installed in $$((SECONDS - start)) s"
+	@start=$$SECONDS; $(call PIP_INSTALL,-e '.[all]' '$(TORCH)'); touch $@; echo "    installed in $$((SECONDS - start)) s"
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	@echo "    installing dprl with Ray, MLflow, numba, torch and the test tools (about 185 packages; about a minute)"
-	@start=$$SECONDS; $(call PIP_INSTALL,-e '.[all$(comma)dev]'); touch $@ $(VENV)/.installed; echo "    installed in $$((SECONDS - start)) s"
+	@start=$$SECONDS; $(call PIP_INSTALL,-e '.[all$(comma)dev]' '$(TORCH)'); touch $@ $(VENV)/.installed; echo "    installed in $$((SECONDS - start)) s"

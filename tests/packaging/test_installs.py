@@ -48,6 +48,19 @@ if __name__ == "__main__":
     assert system, file
     print(file)
 """
+# Trains with privacy on RLlib; prints the verdict on the claimed epsilon.
+RLLIB_PROBE = """
+from dprl.algorithms.dppg.on_rllib import DPPGConfig
+from on_ray import start_ray
+
+if __name__ == "__main__":
+    start_ray(num_cpus=1)
+    config = DPPGConfig().environment("CartPole-v1").privacy(model="jdp", epsilon=1.0, delta=1e-6)
+    algo = config.training(n_submissions=400, users_per_update=200, horizon=20).build_algo()
+    assert algo.train()["dppg"]["epsilon"] > 0.0
+    print(algo.certificate().to_dict()["verdict"])
+    algo.stop()
+"""
 
 
 def run(*command: str | Path, cwd: Path, code: int = 0, seconds: float = 300) -> str:
@@ -240,3 +253,23 @@ def test_a_command_that_needs_an_extra_names_it(bare: Path, tmp_path: Path) -> N
     assert result.returncode == 2
     assert "ray must be installed for this, got no such package; run: pip install 'dprl[ray]'" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(1500)
+def test_sweeps_and_rllib_work_with_the_newest_versions_that_pip_finds(root: Path, wheel: Path, tmp_path: Path) -> None:
+    """Of torch the version installed here: the newest one may bring gigabytes of CUDA."""
+    folder = tmp_path / "newest"
+    run(sys.executable, "-m", "venv", folder, cwd=tmp_path)
+    python, torch = folder / "bin" / "python", f"torch=={Version(importlib.metadata.version('torch')).public}"
+    install = ("-m", "pip", "install", "--quiet", "--no-compile", "--no-input", f"{wheel}[all]", torch)
+    try:
+        run(python, *install, cwd=tmp_path, seconds=1000)
+        small = ("--set", "episodes=300", "--set", "seeds=2", "--set", "privacy={model: jdp, epsilon: 10}", "--json")
+        [row] = json.loads(run(python.parent / "dprl", "sweep", "smoke", *small, cwd=tmp_path))["cells"]
+        assert row["verdict"] == "holds"
+        shutil.copy(root / "tests" / "on_ray.py", tmp_path)
+        (tmp_path / "train.py").write_text(RLLIB_PROBE)
+        assert run(python, tmp_path / "train.py", cwd=tmp_path).splitlines()[-1] == "holds"
+    finally:
+        shutil.rmtree(folder)
