@@ -8,10 +8,11 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex, to_rgb
@@ -19,11 +20,13 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import fontManager
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
-from matplotlib.markers import CARETDOWN, CARETUP
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.text import Annotation
+from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.transforms import ScaledTranslation
+from scipy.optimize import isotonic_regression
 
 from dprl.platform.errors import broken_rule
-from dprl.platform.reports.charts import NO_PRIVACY, Axis, Chart, Fill, Line, Panel
+from dprl.platform.reports.charts import NO_PRIVACY, Axis, Chart
 from dprl.platform.reports.number_texts import power_text
 
 FORMATS = ("pdf", "svg", "png")
@@ -31,23 +34,18 @@ LENGTHS = 1.5, 40.0
 """Limits of the width and height of figures, in inches."""
 _FONTS = ("Arial", "Helvetica", "Liberation Sans", "DejaVu Sans")
 """The first one installed is used; the last one comes with matplotlib and has every glyph."""
-_INK, _AXIS, _FAINT, _RULE, _PAGE, _MUTED = "#1D1D1F", "#444444", "#A8A8A8", "#ECECEC", "#FFFFFF", "#6A6A6A"
-"""Colours of titles, axes and ticks, the level without learning, gridlines, the page, and notes."""
+_INK, _AXIS, _FAINT, _RULE, _MUTED = "#1D1D1F", "#444444", "#A8A8A8", "#ECECEC", "#6A6A6A"
+"""Colours of titles, axes and ticks, the level without learning, gridlines, and notes."""
 _DASHES: Mapping[str, Any] = {"none": "-", "jdp": "-", "shuffle": (0, (1, 1.4)), "ldp": (0, (3.6, 1.8))}
-_OTHER_DASHES = (0, (5, 1.5, 1.2, 1.5))
-_MARKERS = {"jdp": "o^vh", "ldp": "sDdp"}
-_OTHER_MARKERS = "PX*8"
+_MARKERS = {"jdp": "o^vh", "ldp": "sDdp", "shuffle": "PX*8"}
 _THIN, _BAND = 0.62, 0.16
-"""Weight of lines with other than the best noise, and opacity of bands."""
-_CONTRAST = 4.5
-"""Least contrast of a label with the page."""
-_ASIDE, _SAME_X = 0.011, 0.02
-"""Distance between markers that share an x, as a share of the axis; relative distance of x that are shared."""
+"""Weight of lines of a second kind of an algorithm, and opacity of bands."""
+_TEXT_LIGHT = 0.66
+"""Share of its light that a colour keeps in labels, so that all of them can be read on white."""
 _COLUMNS, _NARROWEST, _LONGEST = 3, 11.0, 28
 """Most panels side by side, their least width in ems, and most letters in a line of a label."""
-_LETTERS = "abcdefghijkl"
-_SUFFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-_KEY: Mapping[str, Fill] = {"claim holds": "full", "holds only for \u03b4 > 0": "left", "claim fails": "none"}
+_KEY = {"full": "claim holds", "left": "holds only for \u03b4 > 0", "none": "claim fails"}
+_DOTS = (0, (1, 1.4))
 
 
 @dataclass(frozen=True)
@@ -80,288 +78,224 @@ def draw(
 ) -> Figure:
     """Return the chart as a matplotlib figure.
 
-    colours: of algorithms, by name, instead of the chart's. labels: other words for labels of lines, by the word that
-    is replaced. Every artist of a line has its label as `get_label()`, so it can be restyled.
+    colours: of algorithms, by name, instead of the chart's. labels: other words for labels of lines, by the words that
+    they replace. Every artist of a line has the line's label as `get_label()`, so it can be restyled.
     """
-    drawn = _Drawing(chart, style, {**chart.colours, **(colours or {})}, labels or {})
-    grid = drawn.folded()
-    columns, rows = len(grid[0]), len(grid)
+    panels = [panel for _, panel in chart.points.groupby("panel", sort=False)]
+    columns = _columns(panels, style)
+    rows = math.ceil(len(panels) / columns)
+    em, used = style.text / 72, {**chart.colours, **(colours or {})}
+    height = rows * min(max(0.6 * style.width / columns, 12.2 * em), 21.0 * em) + 6.5 * em
     with drawing(style.text):
-        height = (
-            style.height
-            or rows * min(max(0.8 * 0.75 * style.width / columns, 0.17 * style.text), 0.29 * style.text)
-            + 0.09 * style.text
-        )
         figure = Figure(
-            figsize=(style.width, height),
+            figsize=(style.width, style.height or height),
             dpi=style.dpi,
-            facecolor=_PAGE,
+            facecolor="white",
             layout=ConstrainedLayoutEngine(w_pad=0.03, h_pad=0.03, hspace=0.03, wspace=0.03),
         )
-        axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
-        letters = iter(_LETTERS if sum(panel is not None for row in grid for panel in row) > 1 else "")
-        for i, row in enumerate(grid):
-            for j, panel in enumerate(row):
-                if panel is None:
-                    axes[i, j].set_axis_off()
-                    continue
-                drawn.panel(axes[i, j], panel, next(letters, ""))
-                below = grid[i + 1][j] if i + 1 < rows else None
-                axes[i, j].tick_params(labelbottom=below is None, labelleft=j == 0)
-                drawn.write_labels(axes[i, j], panel, row[j + 1 :])
+        axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
+        written = [list[_Label]() for _ in panels]
+        for i, panel in enumerate(panels):
+            _draw_frame(axes[i], chart, style)
+            if len(panels) > 1:
+                title = textwrap.fill(f"{'abcdef'[i]}  {panel['panel'].iloc[0]}", int(1.4 * style.width / em / columns))
+                axes[i].set_title(title, loc="left", fontsize=style.text, color=_INK)
+            axes[i].tick_params(labelbottom=i + columns >= len(panels), labelleft=i % columns == 0)
+            # A label stands beside the last panel of a row that has its line.
+            later = pd.concat([panel[:0], *panels[i + 1 : (i // columns + 1) * columns]])
+            for label, line in panel.groupby("line", sort=False):
+                colour = NO_PRIVACY if line["model"].iloc[0] == "none" else used[line["algorithm"].iloc[0]]
+                _draw_line(axes[i], chart, style, line, _mixed(colour, white=float(line["tint"].iloc[0])), panel)
+                if label not in set(later["line"]):
+                    text = str(label)
+                    for old, new in (labels or {}).items():
+                        text = text.replace(old, new)
+                    end = float(line["y"].iloc[-1])
+                    written[i].append(_write(axes[i], chart.y, style, text, str(label), end, colour))
+            if math.isfinite(level := panel["unlearned"].iloc[0]):
+                axes[i].axhline(level, color=_FAINT, lw=0.08 * style.text, ls=_DOTS, zorder=1, label="no learning")
+                if later["unlearned"].isna().all():
+                    written[i].append(_write(axes[i], chart.y, style, "no learning", "no learning", level, _FAINT))
+        for empty in axes[len(panels) :]:  # the labels of the last panel have their place
+            empty.set_axis_off()
+            for beside in written[-1]:
+                beside.text.set_in_layout(False)
         figure.supxlabel(chart.x.title, fontsize=style.text, color=_INK)
         figure.supylabel(chart.y.title, fontsize=style.text, color=_INK)
-        drawn.key(figure)
+        _explain_fills(figure, style, set(chart.points["fill"]))
         FigureCanvasAgg(figure)
         figure.draw_without_rendering()
-        if (needed := max(drawn.label_share(each) for each in axes.flat)) > 1.0:  # labels need a higher figure
-            panels = rows * axes[0, 0].get_window_extent().height / figure.dpi
-            figure.set_size_inches(style.width, height + panels * (1.05 * needed - 1.0))
+        needed = max(sum(label.height() for label in each) for each in written) / axes[0].get_window_extent().height
+        if needed > 1.0:  # labels need a higher figure
+            more = rows * axes[0].get_window_extent().height / figure.dpi * (1.05 * needed - 1.0)
+            figure.set_size_inches(style.width, figure.get_size_inches()[1] + more)
             figure.draw_without_rendering()
-        for each in axes.flat:
-            drawn.spread_labels(each)
+        for each, placed in zip(axes, written, strict=False):
+            _spread_labels(each, sorted(placed, key=lambda label: label.end), 9.0 * em * style.dpi)
     return figure
 
 
-class _Drawing:
-    """One chart being drawn."""
-
-    def __init__(self, chart: Chart, style: Style, colours: Mapping[str, str], labels: Mapping[str, str]) -> None:
-        self.chart, self.style, self.colours, self.labels = chart, style, colours, labels
-        self.line_width, self.hair, self.marker = 0.15 * style.text, 0.07 * style.text, 0.45 * style.text
-        self.longest = min(_LONGEST, int(0.41 * style.width * 72 / (0.44 * style.text)))
-        self._placed: dict[Axes, list[tuple[Any, Line2D, float]]] = {}
-
-    def folded(self) -> list[list[Panel | None]]:
-        """Return rows of panels, in fewer columns than the chart's if these would be too narrow beside labels.
-
-        A single column of panels, one for each trust model, becomes a row.
-        """
-        grid = [list(row) for row in self.chart.grid]
-        grid = [[row[0] for row in grid]] if len(grid[0]) == 1 else grid
-        every = [panel for row in zip(*grid, strict=True) for panel in row if panel is not None]
-        em = self.style.text / 72
-        longest = max((min(len(line.label), self.longest) for line in self.chart.lines), default=0)
-        most = len(grid[0])
-        while most > 1:
-            columns = math.ceil(len(every) / math.ceil(len(every) / most)) if most < len(grid[0]) else most
-            if columns < len(grid[0]):
-                rows = [every[i : i + columns] for i in range(0, len(every), columns)]
-                folded: list[list[Panel | None]] = [[*row, *[None] * (columns - len(row))] for row in rows]
-            else:
-                folded = grid
-            between = any(
-                self.own_labels(panel, row[j + 1 :]) for row in folded for j, panel in enumerate(row[:-1]) if panel
-            )
-            labels = (0.5 * longest + 2.5) * em
-            width = self.style.width - 5 * em - labels * (columns if between else 1)
-            if columns <= _COLUMNS and width / columns >= _NARROWEST * em:
-                return folded
-            most -= 1
-        return [[panel] for panel in every]
-
-    def own_labels(self, panel: Panel, later: Sequence[Panel | None]) -> list[Line]:
-        """Return the lines of a panel whose labels no later panel of the row has."""
-        known = {_look(line) for each in later if each is not None for line in each.lines}
-        return [line for line in panel.lines if _look(line) not in known]
-
-    def colour(self, line: Line) -> str:
-        """Return the colour of a line, mixed with white by its tint."""
-        colour = NO_PRIVACY if line.free else self.colours.get(line.algorithm, NO_PRIVACY)
-        return _scaled(colour, 1 - line.tint, line.tint)
-
-    def panel(self, axes: Axes, panel: Panel, letter: str) -> None:
-        """Draw all lines of a panel, its axes and its title."""
-        style, chart = self.style, self.chart
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.spines[["left", "bottom"]].set(color=_AXIS, linewidth=self.hair)
-        put_scale(axes.xaxis, chart.x, curves=chart.kind == "curves")
-        put_scale(axes.yaxis, chart.y)
-        axes.set(xlim=chart.x.limits, ylim=chart.y.limits, axisbelow=True)
-        axes.tick_params(color=_AXIS, width=self.hair, length=4 * self.hair, labelcolor=_MUTED)
-        axes.tick_params(labelsize=0.93 * style.text, pad=3 * self.hair)
-        axes.grid(axis="y", color=_RULE, lw=self.hair)
-        if letter:
-            title = textwrap.fill(f"{letter}  {panel.title}", 40)
-            axes.set_title(rf"$\mathbf{{{letter}}}${title[1:]}", loc="left", fontsize=style.text, color=_INK)
-        if math.isfinite(panel.unlearned):
-            axes.axhline(
-                panel.unlearned, color=_FAINT, lw=1.2 * self.hair, ls=(0, (1, 1.8)), zorder=1, label="no learning"
-            )
-        private = [line for line in panel.lines if not line.free]
-        for line in panel.lines:
-            if chart.kind == "curves":
-                self._curve(axes, line)
-            elif line.free and math.isnan(line.x[0]):
-                self._level(axes, line)
-            else:
-                self._points(axes, line, _place_of(line, private))
-
-    def _curve(self, axes: Axes, line: Line) -> None:
-        colour, width = self.colour(line), self.line_width * (0.8 if line.free else 1.25) * self._weight(line)
-        axes.plot(line.x, line.y, color=colour, ls=self._dashes(line), lw=width, zorder=3, label=line.label)
-        if not np.isnan(line.low).all():
-            axes.fill_between(line.x, line.low, line.high, color=colour, alpha=_BAND, lw=0, zorder=2)
-
-    def _level(self, axes: Axes, line: Line) -> None:
-        """Draw results without privacy across all epsilons."""
-        axes.axhline(line.y[0], color=NO_PRIVACY, lw=0.9 * self.line_width, zorder=2, label=line.label)
-        if not math.isnan(line.low[0]):
-            axes.axhspan(line.low[0], line.high[0], color=NO_PRIVACY, alpha=_BAND, lw=0, zorder=1)
-
-    def _points(self, axes: Axes, line: Line, place: float) -> None:
-        """Draw markers with whiskers and the line through them, shifted by its place among those that share an x."""
-        colour, width, axis = self.colour(line), self.line_width * self._weight(line), self.chart.x
-        (low, high), shift = axis.limits, place * _ASIDE
-        x = line.x * (high / low) ** shift if axis.log else line.x + shift * (high - low)
-        axes.plot(x, line.y, color=colour, ls=self._dashes(line), lw=width, zorder=3, label=line.label)
-        there = ~np.isnan(line.low)
-        axes.vlines(x[there], line.low[there], line.high[there], color=colour, lw=0.9 * width, zorder=3)
-        for end, beyond, caret in zip(
-            self.chart.y.limits,
-            (line.low < self.chart.y.limits[0], line.high > self.chart.y.limits[1]),
-            (CARETDOWN, CARETUP),
-            strict=True,
-        ):  # an interval goes further than the axis
-            if not beyond.any():
-                continue
-            look: dict[str, Any] = {"ls": "", "marker": caret, "ms": self.marker, "color": colour, "mew": 0.0}
-            axes.plot(x[beyond], np.full(beyond.sum(), end), clip_on=False, zorder=3, **look)
-        if line.free:
-            return
-        markers = _MARKERS.get(line.model, _OTHER_MARKERS)
-        marker = markers[line.noise % len(markers)]
-        claims = line.claimed or (math.nan,) * len(x)
-        for at, y, fill, claimed in zip(x, line.y, line.fills, claims, strict=True):
-            if not math.isnan(claimed):  # a dotted line from the claimed epsilon to the certified one
-                axes.plot((claimed, at), (y, y), color=colour, lw=0.8 * self.line_width, ls=(0, (1, 1.2)), zorder=2.5)
-                axes.plot(claimed, y, marker="|", ms=1.3 * self.marker, color=colour, mew=0.7 * self.line_width)
-            axes.plot(at, y, clip_on=False, zorder=4, **self._marked(marker, colour, fill))
-
-    def _marked(self, marker: str, colour: str, fill: Fill) -> dict[str, Any]:
-        """Return the look of a marker with a fill for the verdict on the claim."""
-        wide = fill != "full"
-        look: dict[str, Any] = {"marker": marker, "ls": "", "color": colour, "mec": colour if wide else _PAGE}
-        look |= {"ms": self.marker * (1.35 if wide else 1.15), "mew": self.line_width * (0.8 if wide else 0.4)}
-        more = {"left": {"fillstyle": "left", "mfcalt": _PAGE}, "none": {"mfc": _PAGE}}
-        return {**look, **more.get(fill, {})}
-
-    def _dashes(self, line: Line) -> Any:  # noqa: ANN401 - as matplotlib takes them
-        return _DASHES.get(line.model, _OTHER_DASHES)
-
-    def _weight(self, line: Line) -> float:
-        return _THIN if line.noise else 1.0
-
-    def write_labels(self, axes: Axes, panel: Panel, later: Sequence[Panel | None]) -> None:
-        """Write the labels of a panel right of it, but for those that a later panel of the row has."""
-        ends = [(line.label, float(line.y[-1]), self.colour(line)) for line in self.own_labels(panel, later)]
-        shown_later = any(each is not None and math.isfinite(each.unlearned) for each in later)
-        if math.isfinite(panel.unlearned) and not shown_later:
-            ends.append(("no learning", panel.unlearned, _FAINT))
-        size, low, high = 0.88 * self.style.text, *self.chart.y.limits
-        for text, value, colour in ends:
-            words = self.labels.get(text, ", ".join(self.labels.get(part, part) for part in text.split(", ")))
-            told = "\n".join(textwrap.wrap(words, self.longest, break_on_hyphens=False)) or words
-            share = (
-                math.log(max(value, low) / low) / math.log(high / low)
-                if self.chart.y.log
-                else (value - low) / (high - low)
-            )
-            share = min(max(float(share), 0.0), 1.0)
-            dark = label_colour(colour)
-            written = axes.annotate(
-                told,
-                (1.0, share),
-                (0.19 * 72 * self.style.text / 8, 0),
-                xycoords="axes fraction",
-                textcoords="offset points",
-                va="center",
-                fontsize=size,
-                color=dark,
-                annotation_clip=False,
-            )
-            (leader,) = axes.plot((), (), transform=axes.transAxes, color=colour, lw=self.hair, clip_on=False)
-            leader.set_in_layout(False)
-            self._placed.setdefault(axes, []).append((written, leader, share))
-
-    def label_share(self, axes: Axes) -> float:
-        """Return the height of all labels of a panel as a share of the panel."""
-        heights = [text.get_window_extent().height + 1.5 for text, *_ in self._placed.get(axes, [])]
-        return float(sum(heights) / axes.get_window_extent().height)
-
-    def spread_labels(self, axes: Axes) -> None:
-        """Move labels apart where they overlap, with a leader from each to its line's end."""
-        placed = sorted(self._placed.get(axes, []), key=lambda each: each[2])
-        box = axes.get_window_extent()
-        heights = [(each.get_window_extent().height + 1.5) / box.height for each, *_ in placed]
-        unit = 72 * self.style.text / 8 * self.style.dpi / 72 / box.width
-        for (text, leader, share), place in zip(placed, spread([s for *_, s in placed], heights), strict=True):
-            text.xy = (1.0, place)
-            leader.set_data((1 + 0.02 * unit, 1 + 0.09 * unit, 1 + 0.16 * unit), (share, place, place))
-
-    def key(self, figure: Figure) -> None:
-        """Explain fills of markers below the panels, unless all claims hold."""
-        fills = {fill for line in self.chart.lines for fill in line.fills}
-        if self.chart.kind == "curves" or fills <= {"full"}:
-            return
-        entries = [(text, self._marked("o", _MUTED, fill)) for text, fill in _KEY.items() if fill in fills]
-        handles = [Line2D([], [], **look, label=text) for text, look in entries]
-        claim: dict[str, Any] = {"color": _MUTED, "lw": 0.8 * self.line_width, "ls": (0, (1, 1.2))}
-        handles.append(Line2D([], [], label="claimed \u03b5 to certified \u03b5", **claim))
-        size = 0.82 * self.style.text
-        figure.legend(
-            handles=handles, loc="outside lower left", ncols=2, frameon=False, fontsize=size, labelcolor=_MUTED
-        )
+def _columns(panels: Sequence[pd.DataFrame], style: Style) -> int:
+    """Return the number of panels side by side: as many as are wide enough beside their labels."""
+    em = style.text / 72
+    names = [frozenset(panel["line"]) for panel in panels]
+    labels = (0.5 * min(max(len(name) for each in names for name in each), _longest(style)) + 2.5) * em
+    between = any(each - names[-1] for each in names)
+    for most in range(min(len(panels), _COLUMNS), 1, -1):
+        columns = math.ceil(len(panels) / math.ceil(len(panels) / most))
+        width = style.width - 5 * em - labels * (columns if between else 1)
+        if width / columns >= _NARROWEST * em:
+            return columns
+    return 1
 
 
-def _look(line: Line) -> tuple[object, ...]:
-    return line.label, line.algorithm, line.model, line.noise, line.tint
+def _longest(style: Style) -> int:
+    """Return the most letters in a line of a label."""
+    return min(_LONGEST, int(0.41 * style.width * 72 / (0.44 * style.text)))
 
 
-def _scaled(colour: str, factor: float, white: float = 0.0) -> str:
-    """Return a colour with a share of its light, mixed with white."""
-    red, green, blue = (factor * part + white for part in to_rgb(colour))
+def _draw_frame(axes: Axes, chart: Chart, style: Style) -> None:
+    """Draw axes, ticks and gridlines of a panel."""
+    hair = 0.07 * style.text
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set(color=_AXIS, linewidth=hair)
+    for axis, wanted in ((axes.xaxis, chart.x), (axes.yaxis, chart.y)):
+        _put_scale(axis, wanted)
+    axes.set(xlim=chart.x.limits, ylim=chart.y.limits, axisbelow=True)
+    axes.tick_params(color=_AXIS, width=hair, length=4 * hair, labelcolor=_MUTED)
+    axes.tick_params(labelsize=0.93 * style.text, pad=3 * hair)
+    axes.grid(axis="y", color=_RULE, lw=hair)
+
+
+def _draw_line(axes: Axes, chart: Chart, style: Style, line: pd.DataFrame, colour: str, panel: pd.DataFrame) -> None:
+    """Draw a line of a panel: a curve with its band, a level across all x, or markers with whiskers."""
+    first = line.iloc[0]
+    look: dict[str, Any] = {"color": colour, "label": first["line"]}
+    width, free = 0.15 * style.text * (_THIN if first["variant"] else 1.0), first["model"] == "none"
+    x, y, low, high = (line[name].to_numpy() for name in ("x", "y", "low", "high"))
+    dashes = _DASHES.get(first["model"], _DOTS)
+    if chart.kind == "curves":
+        axes.plot(x, y, ls=dashes, lw=width * (0.8 if free else 1.25), zorder=3, **look)
+        axes.fill_between(x, low, high, alpha=_BAND, lw=0, zorder=2, **look)
+        return
+    if math.isnan(first["x"]):
+        axes.axhline(first["y"], lw=0.9 * width, zorder=2, **look)
+        axes.axhspan(first["low"], first["high"], alpha=_BAND, lw=0, zorder=1, **look)
+        return
+    # Lines that share an x are drawn beside each other; the shift is in points, so that data stay data.
+    private = panel[panel["model"] != "none"]
+    names, shift = list(dict.fromkeys(private["line"])), 0.0
+    if not free and private["x"].map("{:.2g}".format).duplicated().any():
+        shift = 0.45 * style.text * (names.index(first["line"]) - (len(names) - 1) / 2)
+    beside = axes.transData + ScaledTranslation(shift / 72, 0.0, axes.figure.dpi_scale_trans)
+    axes.plot(x, y, ls=dashes, lw=width, zorder=3, transform=beside, **look)
+    axes.vlines(x, low, high, lw=0.9 * width, zorder=3, transform=beside, **look)
+    # A dotted line leads from the claimed epsilon to the certified one.
+    axes.hlines(y, line["claimed"], x, lw=0.8 * width, ls=_DOTS, zorder=2.5, **look)
+    axes.plot(line["claimed"], y, ls="", marker="|", ms=0.58 * style.text, zorder=3, **look)
+    markers = _MARKERS.get(first["model"], "o")
+    marker = markers[first["variant"] % len(markers)]
+    for fill, points in line[line["fill"] != ""].groupby("fill"):
+        shape = _marker(style, str(fill), marker, colour)
+        axes.plot(points["x"], points["y"], clip_on=False, zorder=4, transform=beside, label=first["line"], **shape)
+
+
+def _marker(style: Style, fill: str, marker: str, colour: str) -> dict[str, Any]:
+    """Return the look of a marker with a fill for the verdict on the claim."""
+    look: dict[str, Any] = {"marker": marker, "ls": "", "color": colour, "markerfacecoloralt": "white"}
+    if fill == "full":
+        return {**look, "ms": 0.52 * style.text, "mew": 0.06 * style.text, "mec": "white"}
+    return {**look, "ms": 0.6 * style.text, "mew": 0.12 * style.text, "fillstyle": fill, "mec": colour}
+
+
+class _Label(NamedTuple):
+    """A label beside a panel, its leader to the end of the line, and the height of that end in the panel, 0 to 1."""
+
+    text: Annotation
+    leader: Line2D
+    end: float
+
+    def height(self) -> float:
+        """Return the height of the text in pixels."""
+        return float(self.text.get_window_extent().height) + 1.5
+
+
+def _write(axes: Axes, scale: Axis, style: Style, text: str, label: str, value: float, colour: str) -> _Label:
+    """Write a label beside the end of its line, and return it."""
+    place = np.log if scale.log else np.asarray
+    low, high, at = place([*scale.limits, max(value, scale.limits[0])])
+    end = float(np.clip((at - low) / (high - low), 0.0, 1.0))
+    lines = textwrap.wrap(text.replace(" = ", "\u00a0=\u00a0"), _longest(style), break_on_hyphens=False)
+    written = axes.annotate(
+        "\n".join(lines),
+        (1.0, end),
+        (1.7 * style.text, 0.0),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        va="center",
+        fontsize=0.88 * style.text,
+        color=_mixed(colour, light=_TEXT_LIGHT),
+        annotation_clip=False,
+        label=label,
+    )
+    (leader,) = axes.plot((), (), transform=axes.transAxes, color=colour, lw=0.07 * style.text, label=label)
+    leader.set(clip_on=False, in_layout=False)
+    return _Label(written, leader, end)
+
+
+def _spread_labels(axes: Axes, labels: Sequence[_Label], unit: float) -> None:
+    """Move labels apart where they overlap. unit: of the leaders' width, in pixels."""
+    box = axes.get_window_extent()
+    places = spread([label.end for label in labels], [label.height() / box.height for label in labels])
+    for label, place in zip(labels, places, strict=True):
+        label.text.xy = (1.0, place)
+        x = 1.0 + np.array([0.02, 0.09, 0.16]) * unit / box.width
+        label.leader.set_data(x, (label.end, place, place))
+
+
+def spread(wanted: Sequence[float], heights: Sequence[float]) -> list[float]:
+    """Return centres nearest to the increasing `wanted` ones, of boxes of these heights that do not overlap.
+
+    They are in [0, 1] if they fit. The bottom of a box less the heights below it must not decrease.
+    """
+    if not len(wanted):
+        return []
+    below = np.cumsum(heights) - np.asarray(heights) / 2
+    found = isotonic_regression(np.asarray(wanted) - below).x
+    return list(np.clip(found, 0.0, max(0.0, 1.0 - sum(heights))) + below)
+
+
+def _explain_fills(figure: Figure, style: Style, fills: set[str]) -> None:
+    """Explain fills of markers above the panels, unless all claims hold."""
+    if fills <= {"full", ""}:
+        return
+    handles = [Line2D([], [], **_marker(style, fill, "o", _MUTED), label=_KEY[fill]) for fill in _KEY if fill in fills]
+    handles.append(Line2D([], [], color=_MUTED, ls=_DOTS, lw=0.12 * style.text, label="claimed to certified \u03b5"))
+    look: dict[str, Any] = {"frameon": False, "fontsize": 0.82 * style.text, "labelcolor": _MUTED}
+    figure.legend(
+        handles=handles, loc="outside upper left", ncols=2 if style.width < 36 * style.text / 72 else 4, **look
+    )
+
+
+def _mixed(colour: str, *, light: float = 1.0, white: float = 0.0) -> str:
+    """Return a colour with a share of its light, mixed with a share of white."""
+    red, green, blue = (light * part * (1.0 - white) + white for part in to_rgb(colour))
     return to_hex((red, green, blue))
 
 
-def label_colour(colour: str) -> str:
-    """Return a line's colour, darkened until text in it can be read on the page."""
-    found = to_rgb(colour)
-    while True:
-        light = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in found]
-        if 1.05 / (0.2126 * light[0] + 0.7152 * light[1] + 0.0722 * light[2] + 0.05) >= _CONTRAST:
-            return to_hex(found)
-        found = (0.95 * found[0], 0.95 * found[1], 0.95 * found[2])
-
-
-def _place_of(line: Line, lines: Sequence[Line]) -> float:
-    """Return the place of a line among those that share an x with another one, symmetrical around 0."""
-    near = [
-        any(np.isclose(one.x[:, np.newaxis], other.x, rtol=_SAME_X).any() for other in lines if other is not one)
-        for one in lines
-    ]
-    place = next((i for i, each in enumerate(lines) if each is line), 0)
-    return sum(near[:place]) - (sum(near) - 1) / 2 if near and near[place] else 0.0
-
-
-def put_scale(axis: Any, wanted: Axis, *, curves: bool = False) -> None:  # noqa: ANN401  # matplotlib's XAxis or YAxis
+def _put_scale(axis: Any, wanted: Axis) -> None:  # noqa: ANN401  # matplotlib's XAxis or YAxis
     """Put scale, ticks and their texts on one axis."""
     if wanted.log:
         axis._set_axes_scale("log")
+    low, high = wanted.limits
     if wanted.ticks:
-        low, high = wanted.limits
-        scale = math.log if wanted.log else float
-        places = [(scale(tick) - scale(low)) / (scale(high) - scale(low)) for tick in wanted.ticks]
-        kept = [0]
-        for i in range(1, len(places)):  # ticks that touch are left out, but not the last one
-            while i == len(places) - 1 and len(kept) > 1 and places[i] - places[kept[-1]] < 0.09:
-                kept.pop()
-            if places[i] - places[kept[-1]] >= 0.09:
-                kept.append(i)
-        axis.set_major_locator(FixedLocator([wanted.ticks[i] for i in kept]))
+        scale, kept = math.log if wanted.log else float, list[float]()
+        for tick in wanted.ticks:  # ticks that would touch the one before are left out
+            if not kept or scale(tick) - scale(kept[-1]) >= 0.09 * (scale(high) - scale(low)):
+                kept.append(tick)
+        axis.set_major_locator(FixedLocator(kept))
     elif wanted.log:
-        wide = curves or wanted.limits[1] > 100.0 * wanted.limits[0]
-        axis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0), numticks=7))
+        axis.set_major_locator(LogLocator(subs=(1.0,) if high > 100.0 * low else (1.0, 2.0, 5.0), numticks=7))
     else:
         axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     axis.set_minor_locator(NullLocator())
@@ -370,36 +304,9 @@ def put_scale(axis: Any, wanted: Axis, *, curves: bool = False) -> None:  # noqa
 
 def tick_text(value: float) -> str:
     """Return a tick's text, e.g. '0.001', '30', '1k' or '2.5M'."""
-    for size, suffix in _SUFFIXES:
-        if abs(value) >= size:
-            return f"{value / size:.3g}{suffix}"
-    if value != 0 and abs(value) < 1e-4:
+    if 0.0 < abs(value) < 1e-4:
         return power_text(value, 1, short=True)
-    return f"{value:.10f}".rstrip("0").rstrip(".") if abs(value) < 1 else f"{value:.3g}"
-
-
-def spread(wanted: Sequence[float], heights: Sequence[float]) -> list[float]:
-    """Return increasing centres near the increasing `wanted` ones, of boxes of these heights that do not overlap.
-
-    They are in [0, 1] if they fit.
-    """
-
-    def inside(centre: float, height: float) -> float:
-        return min(max(centre, height / 2), max(1.0 - height / 2, height / 2))
-
-    blocks: list[tuple[float, list[float]]] = []
-    for want, height in zip(wanted, heights, strict=True):
-        blocks.append((inside(want, height), [height]))
-        # Overlapping neighbours become one block around the mean of their wanted positions.
-        while len(blocks) > 1 and blocks[-1][0] - blocks[-2][0] < (sum(blocks[-1][1]) + sum(blocks[-2][1])) / 2:
-            (upper, above), (lower, below) = blocks.pop(), blocks.pop()
-            centre = (upper * len(above) + lower * len(below)) / (len(above) + len(below))
-            blocks.append((inside(centre, sum(above) + sum(below)), [*below, *above]))
-    found = []
-    for centre, boxes in blocks:
-        ends = np.cumsum([centre - sum(boxes) / 2, *boxes])
-        found += ((ends[:-1] + ends[1:]) / 2).tolist()
-    return found
+    return EngFormatter(sep="")(value) if abs(value) >= 1000.0 else f"{value:g}"
 
 
 @contextmanager
