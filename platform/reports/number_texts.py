@@ -85,20 +85,6 @@ def effect_text(found: Effect) -> str:
     return value if math.isnan(found.lower) else f"{value} [{', '.join(end.rstrip(chr(215)) for end in ends)}]"
 
 
-def size_text(found: Effect) -> str:
-    """Return a difference without its sign, e.g. '0.22 [0.1, 0.34]'; the interval if there is one."""
-    sign = -1.0 if found.value < 0 else 1.0
-    value, *ends = (rounded(sign * x) for x in found[:3])
-    return f"{value} [{', '.join(ends[:: int(sign)])}]" if all(ends) else value
-
-
-def cost_text(found: Effect) -> str:
-    """Return the cost of privacy as a ratio, or as a difference in words, e.g. '0.22 [0.1, 0.34] lower'."""
-    if found.scale == "log":
-        return effect_text(found)
-    return f"{size_text(found)} {'lower' if found.value < 0 else 'higher'}"
-
-
 def _effect_number(value: float, found: Effect) -> str:
     if found.scale == "log":
         return f"{rounded(value, 2 if value < _EXACT_RATIO else _TABLE)}\u00d7"

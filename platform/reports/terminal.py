@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, TextIO
 
 from markupsafe import Markup
@@ -24,10 +24,12 @@ class Table(NamedTuple):
     body: Sequence[Sequence[str]]
     left: Collection[str]
 
-    def without_empty_columns(self) -> Table:
-        """Return the table without columns that are empty in all rows."""
-        kept = [i for i in range(len(self.headers)) if any(row[i] for row in self.body)]
-        return Table([self.headers[i] for i in kept], [[row[i] for i in kept] for row in self.body], self.left)
+    @classmethod
+    def of(cls, rows: Sequence[Mapping[str, str]], left: Collection[str]) -> Table:
+        """Return the table of rows by header, without columns that are empty in all rows."""
+        known = dict.fromkeys(key for row in rows for key in row)
+        headers = [header for header in known if any(row.get(header) for row in rows)]
+        return cls(headers, [[row.get(header, "") for header in headers] for row in rows], left)
 
 
 def table_text(table: Table) -> str:

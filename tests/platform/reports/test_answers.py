@@ -63,8 +63,8 @@ def test_the_cost_of_privacy_is_a_ratio_to_the_same_algorithm() -> None:
     assert one.cost.lower < 9.08 < one.cost.upper
     assert leading_budget([group]) == one
     budget, value = "At certified \u03b5 \u2264 1 (central, \u03b4 = 0)", "0.0997 [0.0777, 0.128]"
-    lowest = f"{budget}, bernstein_vi has the lowest regret per episode on riverswim: {value}"
-    assert answer_of([group]) == f"{lowest}, 9.1\u00d7 [7.3, 11] that without privacy"
+    best = f"{budget}, bernstein_vi is best on riverswim: regret per episode {value}"
+    assert answer_of([group]) == f"{best}, 9.1\u00d7 [7.3, 11] relative to no privacy"
     (row, _) = rows(group)
     assert row["Next best"] == "private_ucb_vi: 10\u00d7 [7.8, 13], other algorithm, significant, p = 0.0011"
     assert (row["Value"], row["Cost of privacy"]) == (value, "9.1\u00d7 [7.3, 11]")
@@ -110,17 +110,17 @@ def test_each_budget_has_its_best_cell() -> None:
     assert one["Best"] == "bernstein_vi, central, certified \u03b5 = 1, holds"
     assert one["Cost of privacy"] == ""
     assert four["Cost of privacy"].startswith("8.7\u00d7 [3.4, ")
-    assert local["Budget"] == "local, certified \u03b5 \u2264 2, \u03b4 = 0"
+    assert local["Budget"] == "certified \u03b5 \u2264 2 (local, \u03b4 = 0)"
     assert (free["Budget"], free["Best"]) == ("no privacy", "private_ucb_vi, no privacy (\u03b5 = \u221e)")
 
 
 def test_a_claim_that_fails_counts_at_the_certified_epsilon_only() -> None:
     one, three = rows(found(report_cell(LOW, proved=3.0))[0])
     assert (one["Budget"], one["Best"]) == (
-        "central, certified \u03b5 \u2264 1, \u03b4 = 0",
+        "certified \u03b5 \u2264 1 (central, \u03b4 = 0)",
         "no cell certifies this",
     )
-    assert three["Budget"] == "central, certified \u03b5 \u2264 3, \u03b4 = 0"
+    assert three["Budget"] == "certified \u03b5 \u2264 3 (central, \u03b4 = 0)"
     assert three["Best"] == "private_ucb_vi, central, certified \u03b5 = 3 (the claim of 1 fails)"
 
 
@@ -136,9 +136,9 @@ def test_a_larger_delta_does_not_win_within_a_smaller_one() -> None:
     pure = report_cell([50.0, 51.0, 52.0], algorithm="bernstein_vi")
     best = {row["Budget"]: row["Best"].partition(",")[0] for row in rows(found(loose, strict, pure)[0])}
     assert best == {
-        "central, certified \u03b5 \u2264 1, \u03b4 = 0": "bernstein_vi",
-        "central, certified \u03b5 \u2264 1, \u03b4 \u2264 10\u207b\u2076": "bernstein_vi",
-        "central, certified \u03b5 \u2264 1, \u03b4 \u2264 0.1": "pucb",
+        "certified \u03b5 \u2264 1 (central, \u03b4 = 0)": "bernstein_vi",
+        "certified \u03b5 \u2264 1 (central, \u03b4 \u2264 10\u207b\u2076)": "bernstein_vi",
+        "certified \u03b5 \u2264 1 (central, \u03b4 \u2264 0.1)": "pucb",
     }
 
 
@@ -194,7 +194,7 @@ def test_names_have_the_settings_that_are_needed_and_the_labels_of_the_config() 
         report_cell(HIGH, algorithm="pucb", algorithm_label="Theirs"),
     )
     group, _ = found(ours, theirs)
-    assert "Ours has the lowest" in answer_of([group])
+    assert "Ours is best" in answer_of([group])
     assert rows(group)[0]["Next best"].startswith("Theirs: ")
 
 

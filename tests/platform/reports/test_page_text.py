@@ -47,18 +47,19 @@ def refusal(capsys: pytest.CaptureFixture[str], home: Path, *words: str) -> str:
 
 def test_a_page_has_all_cells_and_methods(home: Path) -> None:
     page = page_of(home, "a", "b", title="Two horizons")
-    assert "dprl report \u00b7 Two horizons \u00b7 riverswim, n states 3" in text_of(page)
+    done = "a: 2 of 2 cells done \u00b7 b: 2 of 2 cells done \u00b7 6 seeds per cell"
+    assert f"dprl report \u00b7 Two horizons \u00b7 {done}" in text_of(page)
     assert re.findall(r"<h2>(.*?)</h2>", page)[-3:] == ["Do the claims hold?", "4 cells", "Methods"]
     *_, cells = tables_of(page)
     assert [(row["Environment"], row["Trust model"]) for row in cells] == [
-        (f"horizon {horizon}, {episodes} episodes", model)
+        (f"horizon={horizon}, episodes={episodes}", model)
         for horizon in ("3", "4")
         for model, episodes in (("none", "500"), ("central", "300"))
     ]
     private = cells[1]
     assert (private["Certified \u03b5"], private["\u03b4"], private["Claim"]) == ("1", "10\u207b\u2076", "\u2713 holds")
     assert private["To half regret"] == ">300"
-    assert "[CZ22] Theorem" in private["Note"]
+    assert "[CZ22] Theorem" in private["Covered by"]
     told = text_of(page)
     assert "in a run of another length this number would differ" in told
     assert re.search(r"Noise in 2 of 4 cells is up to [0-9.]+ times the least known for its claim and releases; ", told)

@@ -64,7 +64,7 @@ def test_the_report_goes_to_the_folder_of_its_sweep(copy: Path, capsys: pytest.C
     shown = output(capsys, copy, "small")
     folder = copy / "sweeps" / "small"
     assert f"report    {folder / 'report.html'}\n" in shown
-    assert "central, certified \u03b5 \u2264 1, \u03b4 = 0" in shown
+    assert "certified \u03b5 \u2264 1 (central, \u03b4 = 0)" in shown
     for name in (*FILES, *FIGURE_FILES):
         assert (folder / name).stat().st_size > 0
     page = (folder / "report.html").read_text()
@@ -100,7 +100,7 @@ def test_json_says_the_same(copy: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert found["page"] == str(tmp_path / "out" / "report.html")
     assert Path(found["page"]).is_file()
     assert len(found["cells"]) == 8
-    assert found["answer"].startswith("At certified \u03b5 \u2264 1 (central, \u03b4 = 0), the regret per episode of ")
+    assert found["answer"].startswith("At certified \u03b5 \u2264 1 (central, \u03b4 = 0), private_ucb_vi is best on ")
     assert [finding["model"] for finding in found["findings"]].count("none") == 2
     assert found["missing"] == []
 
@@ -113,8 +113,8 @@ def test_what_is_not_finished_is_reported_with_what_resumes_it(copy: Path, capsy
     lost = next((folder / "cells").iterdir())
     (lost / "finished.json").unlink()
     shown = output(capsys, copy, "small")
-    failed = f"1 of them failed (logs in {folder / 'logs'}); resume with: {status['command']}\n"
-    assert f"not finished: small lacks 4 of 11 cells, {failed}" in shown
+    failed = f"1 failed (logs in {folder / 'logs'}); resume with: {status['command']}\n"
+    assert f"not finished: small has 7 of 11 cells, {failed}" in shown
     page = (folder / "report.html").read_text()
     assert page.index("Not finished.") < page.index("<h1>")
     assert len(pd.read_csv(folder / "report.csv")) == 7
@@ -202,10 +202,8 @@ def test_a_damaged_list_of_figures_removes_nothing(damaged: str, home: Path, tmp
 def test_the_terminal_says_the_answer_first(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shown = output(capsys, home, "small")
     first, header, *_ = shown.splitlines()
-    assert first.startswith(
-        "At certified \u03b5 \u2264 1 (central, \u03b4 = 0), the regret per episode of private_ucb_vi on "
-    )
-    assert first.endswith("that without privacy.")
+    assert first.startswith("At certified \u03b5 \u2264 1 (central, \u03b4 = 0), private_ucb_vi is best on ")
+    assert first.endswith("relative to no privacy.")
     assert header.split()[:3] == ["Group", "Budget", "Best"]
 
 

@@ -40,8 +40,8 @@ def test_a_terminal_has_bold_headers_and_dim_notes(monkeypatch: pytest.MonkeyPat
 
 
 def test_columns_without_any_text_are_left_out() -> None:
-    table = Table(["a", "b"], [["1", ""], ["2", ""]], ()).without_empty_columns()
-    assert (table.headers, table.body) == (["a"], [["1"], ["2"]])
+    table = Table.of([{"a": "1", "b": ""}, {"a": "2", "c": "3"}], ())
+    assert (table.headers, table.body) == (["a", "c"], [["1", ""], ["2", "3"]])
 
 
 def test_facts_name_a_subject_once_and_wrap_their_texts() -> None:

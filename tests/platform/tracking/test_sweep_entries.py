@@ -78,8 +78,8 @@ def test_of_many_budgets_the_answer_lists_the_first() -> None:
         cells = [report_cell([9.0, 10.0, 11.0], claimed=float(e), proved=float(e)) for e in range(1, budgets + 1)]
         return [line for line in sweep_entries(made_groups(cells), "dprl run a")[1].splitlines() if line]
 
-    assert sum(line.startswith("| central") for line in note(28)) == 28
-    assert sum(line.startswith("| central") for line in note(29)) == 28
+    assert sum(line.startswith("| certified") for line in note(28)) == 28
+    assert sum(line.startswith("| certified") for line in note(29)) == 28
     assert [sum("All others: report.html" in line for line in note(budgets)) for budgets in (28, 29)] == [0, 1]
 
 
