@@ -99,14 +99,15 @@ docs: dev typing  ## the documentation site, in build/site/index.html
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build 2>&1 | { grep -v '^INFO' || true; }
 	@echo "    build/site/index.html"
 
-bench: setup  ## our implementations against naive ones, as ratios
-	@$(BIN)/python -m benchmarks.noise $(filter --quick,$(BENCH_ARGS))
+bench: setup  ## our implementations against plain ones and a peer, as ratios
+	@$(BIN)/python -m benchmarks.noise $(BENCH_ARGS)
 	@$(BIN)/python -m benchmarks.tabular $(BENCH_ARGS)
-	@$(BIN)/python -m benchmarks.blocks $(filter --quick,$(BENCH_ARGS))
-	@$(BIN)/python -m benchmarks.games $(filter --quick,$(BENCH_ARGS))
-	@$(BIN)/python -m benchmarks.ma_ldp $(filter --quick,$(BENCH_ARGS))
-	@$(BIN)/python -m benchmarks.pgc $(filter --quick,$(BENCH_ARGS))
-	@$(BIN)/python -m benchmarks.pgc_on_rllib $(filter --quick,$(BENCH_ARGS))
+	@$(BIN)/python -m benchmarks.blocks $(BENCH_ARGS)
+	@$(BIN)/python -m benchmarks.games $(BENCH_ARGS)
+	@$(BIN)/python -m benchmarks.ma_ldp $(BENCH_ARGS)
+	@$(BIN)/python -m benchmarks.pgc $(BENCH_ARGS)
+	@$(BIN)/python -m benchmarks.pgc_on_rllib $(BENCH_ARGS)
+	@$(BIN)/python -m benchmarks.rlberry $(BENCH_ARGS)
 
 # Each sweep resumes where an earlier call stopped; a cell that failed stops this before the page is written.
 # A small one: DPRL_HOME=/tmp/small make halving HALVING_OUT=/tmp/small/page HALVING_ARGS='--set episodes=2000 --set seeds=6'

@@ -1,25 +1,21 @@
-"""Runs in blocks of users: seconds of whole runs, compared with users one by one.
+"""Users in blocks, compared with users one by one: CPU seconds of whole runs.
 
 Run from the repository's root: python -m benchmarks.blocks [--quick] [--json PATH]
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
-from typing import Any
+from collections.abc import Iterator
+from itertools import product
 
-from rich.console import Console
-
-from benchmarks import subjects
-from benchmarks.harness import Blocks, Row, command_line, cpu_seconds, microseconds_per_episode, show
+from benchmarks.harness import Blocks, Row, built, command_line, microseconds_per_episode
+from benchmarks.tabular import random_mdp, riverswim
 from dprl.algorithms import ALGORITHMS, TabularLearner
 from dprl.envs import Env, RandomGame
 from dprl.privacy import CountPrivacy
 
 EPISODES = 10**9
-GROWTH = 0.01
-SCALES = {"bonus_scale": 0.03, "precision_scale": 0.03}
+SETTINGS = {"replan_growth": 0.01, "bonus_scale": 0.03, "precision_scale": 0.03}
 NOISES: dict[str, CountPrivacy] = {
     "central, (1, 1e-6)": CountPrivacy("jdp", 1.0, 1e-6),
     "local, sampled unary": CountPrivacy("ldp", 1.0),
@@ -27,51 +23,37 @@ NOISES: dict[str, CountPrivacy] = {
 }
 
 
-def learner(env: Env, name: str, privacy: CountPrivacy, episodes: int, **settings: str) -> TabularLearner:
-    """Return a learner with plans on a schedule."""
-    config: Any = ALGORITHMS[name]
-    found: TabularLearner = subjects.built(config(replan_growth=GROWTH, **SCALES, **settings), env, privacy, episodes)
-    return found
+def seconds(env: Env, name: str, privacy: CountPrivacy, episodes: int) -> Row:
+    """Return CPU seconds of a run in blocks, and those that users one by one would take."""
 
+    def learner(n: int, simulation: str = "blocks") -> TabularLearner:
+        config = ALGORITHMS[name](simulation=simulation, **SETTINGS)  # type: ignore[call-arg]
+        made: TabularLearner = built(config, env, privacy, n)
+        return made
 
-def whole_run(env: Env, name: str, privacy: CountPrivacy, episodes: int) -> float:
-    """Return CPU seconds of a run in blocks, after another run that has compiled everything."""
-    learner(env, name, privacy, 10_000).learn(10_000)
-    return cpu_seconds(lambda n: learner(env, name, privacy, n).learn(n), episodes)
-
-
-def one_by_one(env: Env, name: str, privacy: CountPrivacy, episodes: int) -> float:
-    """Return CPU seconds that users one by one would take for `episodes` episodes."""
-    users = learner(env, name, privacy, 200_000, simulation="users")
+    learner(10_000).learn(10_000)  # compiles
+    blocks = microseconds_per_episode(lambda n: learner(n).learn(n), Blocks(episodes, 1)) * episodes / 1e6
+    users = learner(200_000, "users")
     users.learn(1_000)
-    return episodes * microseconds_per_episode(users.learn, Blocks(2_000)) / 1e6
+    one_by_one = microseconds_per_episode(users.learn, Blocks(2_000)) * episodes / 1e6
+    return {"in blocks": blocks, "one by one": one_by_one, "ratio": one_by_one / blocks}
 
 
-def run(console: Console, options: argparse.Namespace) -> Row:
-    river, large = subjects.riverswim(), subjects.random_mdp()
-    game = RandomGame(n_states=5, n_max_actions=3, n_min_actions=3, horizon=5).build()
+def measure(quick: bool) -> Iterator[tuple[str, list[Row]]]:
+    episodes = 10**7 if quick else EPISODES
+    river, game = riverswim(), RandomGame(n_states=5, n_max_actions=3, n_min_actions=3, horizon=5).build()
     cases: list[tuple[str, Env, str]] = [
         ("RiverSwim S6 H20", river, "private_ucb_vi"),
         ("RiverSwim S6 H20", river, "bernstein_vi"),
-        ("random S20 A4 H20", large, "private_ucb_vi"),
+        ("random S20 A4 H20", random_mdp(), "private_ucb_vi"),
         ("game S5 A3 B3 H5", game, "dp_nash_vi"),
     ]
-    episodes = 10**7 if options.quick else EPISODES
-    rows: list[Row] = []
-    for label, env, name in cases:
-        for noise, privacy in NOISES.items():
-            took, users = whole_run(env, name, privacy, episodes), one_by_one(env, name, privacy, episodes)
-            row: Row = {"label": label, "name": name, "noise": noise, "seconds": took, "users": users}
-            rows.append(row | {"ratio": users / took})
-    show(
-        console,
-        f"CPU seconds of {episodes:.0e} episodes, replan_growth {GROWTH:g}",
-        rows,
-        "environment {label} | algorithm {name} | noise {noise} | in blocks {seconds:.2f} "
-        "| one by one {users:.0f} | ratio {ratio:.0f}",
-    )
-    return {"runs": rows}
+    rows = [
+        {"environment": label, "algorithm": name, "noise": noise, **seconds(env, name, NOISES[noise], episodes)}
+        for (label, env, name), noise in product(cases, NOISES)
+    ]
+    yield f"CPU seconds of {episodes:.0e} episodes, replan_growth {SETTINGS['replan_growth']:g}", rows
 
 
 if __name__ == "__main__":
-    sys.exit(command_line(run, __doc__))
+    command_line(measure, __doc__)

@@ -1,4 +1,4 @@
-"""Timer, table and command line of all benchmarks: process CPU time, minimum over blocks, without compilation."""
+"""Timer, learners and command line of all benchmarks: process CPU time, minimum over blocks, without compilation."""
 
 from __future__ import annotations
 
@@ -9,17 +9,21 @@ import platform
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+import timeit
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from rich.console import Console
-from rich.table import Table
+import pandas as pd
+
+from dprl.privacy import CountPrivacy, Streams
 
 Row = dict[str, Any]
 Run = Callable[[int], object]
-TRUST_MODELS = {"none": "none", "jdp": "central", "ldp": "local"}
+Model = Literal["none", "jdp", "ldp"]
+PRIVACY: dict[Model, str] = {"none": "none", "jdp": "central", "ldp": "local"}
+PLANNED_EPISODES = 1_000_000
 
 
 class Blocks(NamedTuple):
@@ -34,24 +38,18 @@ def microseconds_per_episode(run: Run, blocks: Blocks) -> float:
 
     It is CPU time and a minimum, because other processes on the machine can only make a block more expensive.
     """
-    return min(cpu_seconds(run, blocks.episodes) for _ in range(blocks.repeats)) / blocks.episodes * 1e6
+    took = timeit.repeat(lambda: run(blocks.episodes), timer=time.process_time, repeat=blocks.repeats, number=1)
+    return min(took) / blocks.episodes * 1e6
 
 
-def cpu_seconds(run: Run, n: int) -> float:
-    """Return the CPU seconds of `run(n)`."""
-    start = time.process_time()
-    run(n)
-    return time.process_time() - start
+def race(ours: Run, blocks: Blocks, theirs: Run, their_blocks: Blocks) -> Row:
+    """Return CPU microseconds per episode of our program and of a plain one, and their ratio; both must be warm.
 
-
-def race(ours: Run, blocks: Blocks, others: Mapping[str, tuple[Run, Blocks]]) -> dict[str, float]:
-    """Return CPU microseconds per episode of our program ('ours') and of others, by name; all must be warm.
-
-    Ours is timed before and after the others, to limit the effect of drift of the machine.
+    Ours is timed before and after the other, to limit the effect of drift of the machine.
     """
-    before = microseconds_per_episode(ours, blocks)
-    times = {name: microseconds_per_episode(*other) for name, other in others.items()}
-    return {"ours": min(before, microseconds_per_episode(ours, blocks)), **times}
+    before, plain = microseconds_per_episode(ours, blocks), microseconds_per_episode(theirs, their_blocks)
+    took = min(before, microseconds_per_episode(ours, blocks))
+    return {"ours": took, "plain": plain, "ratio": plain / took}
 
 
 def repeated(step: Callable[[], object], warm: int = 1) -> Run:
@@ -65,13 +63,27 @@ def repeated(step: Callable[[], object], warm: int = 1) -> Run:
     return run
 
 
+def trust(model: Model, epsilon: float = 1.0) -> CountPrivacy:
+    """The paper's mechanism, certified: the straightforward programs have no other."""
+    if model == "none":
+        return CountPrivacy("none")
+    if model == "jdp":
+        return CountPrivacy("jdp", epsilon, counter="binary_tree", families="separate")
+    return CountPrivacy("ldp", epsilon, families="separate", mechanism="laplace")
+
+
+def built(config: Any, env: Any, privacy: Any, episodes: int = PLANNED_EPISODES) -> Any:  # noqa: ANN401 - any algorithm
+    """Return the learner of a config with its certified privatizer."""
+    streams = Streams(0, "benchmark")
+    return config.build(env, config.privatizer(env, privacy, episodes, streams), episodes, streams)
+
+
 def machine() -> dict[str, str | int]:
     """Return facts that determine the figures: vector width, cores, compiler and library versions."""
     facts = dict(re.findall(r"(?m)^(flags|model name)\s*: (.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8")))
     features = facts.get("flags", "").split()
-    vectors = "AVX-512" if "avx512f" in features else "AVX2" if "avx2" in features else "no AVX2"
     return {
-        "vectors": vectors,
+        "vectors": "AVX-512" if "avx512f" in features else "AVX2" if "avx2" in features else "no AVX2",
         "processor": facts.get("model name", platform.machine()),
         "cores": os.cpu_count() or 0,
         "python": sys.version.split()[0],
@@ -80,35 +92,16 @@ def machine() -> dict[str, str | int]:
     }
 
 
-def show(console: Console, title: str, rows: Sequence[Row], columns: str) -> None:
-    """Print a table with one line per row; columns: 'heading {field:.2f} | ...'. Numbers are aligned right."""
-    parts = [column.strip().partition("{") for column in columns.split("|")]
-    table = Table(title=title)
-    texts = [[(brace + rest).format_map(row) for _, brace, rest in parts] for row in rows]
-    for (heading, *_), column in zip(parts, zip(*texts, strict=True), strict=True):
-        numbers = any(column) and all(text[:1] in "0123456789+-" for text in column)
-        table.add_column(heading.strip(), justify="right" if numbers else "left")
-    for line in texts:
-        table.add_row(*line)
-    console.print(table)
-
-
-def command_line(
-    measure: Callable[[Console, argparse.Namespace], Row],
-    description: str | None,
-    flags: Mapping[str, Mapping[str, Any]] | None = None,
-) -> int:
-    """Measure and print, and with --json write the machine and all figures. flags: further ones."""
+def command_line(measure: Callable[[bool], Iterable[tuple[str, list[Row]]]], description: str | None) -> None:
+    """Print each table as soon as it is measured, and with --json write the machine and all figures."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, metavar="PATH", help="also write all figures here")
     parser.add_argument("--quick", action="store_true", help="shorter runs, and fewer of them")
-    for flag, settings in (flags or {}).items():
-        parser.add_argument(flag, **settings)
     options = parser.parse_args()
-    console = Console(width=None if sys.stdout.isatty() else 180, highlight=False)
-    here = machine()
-    console.print(", ".join(f"{key} {value}" for key, value in here.items()))
-    document = {"machine": here, **measure(console, options)}
+    document: Row = {"machine": machine()}
+    print(", ".join(f"{key} {value}" for key, value in document["machine"].items()))
+    for title, rows in measure(options.quick):
+        document[title] = rows
+        print(f"\n{title}\n{pd.DataFrame(rows).to_string(index=False, float_format='{:,.4g}'.format)}", flush=True)
     if options.json:
         options.json.write_text(json.dumps(document, indent=2) + "\n")
-    return 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import linprog
@@ -15,13 +15,11 @@ from scipy.optimize import linprog
 from benchmarks.naive_ucb_vi import Counts, Floats, Integers, NaiveLearner, NoiseSettings
 from dprl.algorithms import DPNashVIConfig
 from dprl.envs.games import MarkovGame
-from dprl.envs.games.equilibria import tie_weights
 from dprl.privacy import CountPrivatizer
 
 # The tightest tolerances of HiGHS; the default 1e-7 is as large as the perturbation that chooses among equilibria.
 _TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-_OPTIMAL, _INFEASIBLE = 0, 2
-_TIE = 1e-7
+_INFEASIBLE = 2
 
 
 @dataclass(frozen=True)
@@ -62,24 +60,9 @@ def nearest_by_linprog(noisy: Floats, total: float, slack: float) -> tuple[Float
     answer = linprog(objective, A_ub=matrix, b_ub=bounds, bounds=(0, None))
     if answer.status == _INFEASIBLE:
         return np.zeros(n), math.inf
-    _require_optimal(answer.status)
+    if not answer.success:
+        raise ArithmeticError(answer.message)
     return np.maximum(answer.x[:-1], 0.0), float(answer.fun)
-
-
-def nearest_closed_form(noisy: Floats, totals: Floats, slack: float) -> Floats:
-    """The Euclidean projections x [..., S'] of noisy [..., S'] onto {x >= 0, |sum x - total| <= slack}, by sorting.
-
-    They are minimisers of eq. (8). totals: [...].
-    """
-    positive = np.maximum(noisy, 0.0)
-    sums = positive.sum(axis=-1)
-    target = np.clip(sums, totals - slack, np.maximum(totals + slack, 0.0))
-    falling = -np.sort(-noisy, axis=-1)
-    shifts = (target[..., None] - np.cumsum(falling, axis=-1)) / np.arange(1, noisy.shape[-1] + 1)
-    n_active = np.maximum((falling + shifts > 0.0).sum(axis=-1, keepdims=True), 1)
-    shifted = np.maximum(noisy + np.take_along_axis(shifts, n_active - 1, axis=-1), 0.0)
-    projected: Floats = np.where((target == sums)[..., None], positive, shifted)
-    return projected
 
 
 def equilibrium_by_linprog(upper: Floats, lower: Floats, ties: Floats | float = 0.0) -> Floats:
@@ -101,25 +84,11 @@ def equilibrium_by_linprog(upper: Floats, lower: Floats, ties: Floats | float = 
         bounds=(0, None),
         options=_TIGHT,
     )
-    _require_optimal(answer.status)
+    if not answer.success:
+        raise ArithmeticError(answer.message)
     policy = np.maximum(answer.x, 0.0)
     normalised: Floats = (policy / policy.sum()).reshape(upper.shape)
     return normalised
-
-
-def pure_equilibrium(upper: Floats, lower: Floats) -> Floats | None:
-    """The pure equilibrium [A,B] with the smallest Qup - Qlo, ties to the lowest joint action; None without one."""
-    stable = (upper == upper.max(axis=0, keepdims=True)) & (lower == lower.min(axis=1, keepdims=True))
-    if not stable.any():
-        return None
-    policy = np.zeros(upper.shape)
-    policy.flat[np.where(stable, upper - lower, np.inf).argmin()] = 1.0
-    return policy
-
-
-def _require_optimal(status: int) -> None:
-    if status != _OPTIMAL:
-        raise ArithmeticError(f"linprog ended with status {status}; eq. (8) and equilibria have finite optima")
 
 
 class NaiveNashVI(NaiveLearner):
@@ -129,8 +98,6 @@ class NaiveNashVI(NaiveLearner):
     [H,S,A,B] with the smallest gap so far, uniform until a gap falls below H.
     """
 
-    by_our_rule: ClassVar[bool] = False
-
     def __init__(self, game: MarkovGame, n_users: int, settings: Settings, rng: np.random.Generator) -> None:
         # Rewards are known, so none are counted.
         zeros = Counts(np.zeros(game.rewards.shape), np.zeros(game.transitions.shape), np.zeros(0))
@@ -138,7 +105,6 @@ class NaiveNashVI(NaiveLearner):
         self.game, self.settings = game, settings
         self.horizon, self.n_states, self.n_max, self.n_min = game.rewards.shape
         self.iota = math.log(30 * game.rewards.size * n_users / settings.beta)
-        self.ties = _TIE * tie_weights(self.n_max * self.n_min).reshape(self.n_max, self.n_min)
         self.policy: Floats = np.full(game.rewards.shape, 1.0 / (self.n_max * self.n_min))
         self.output, self.smallest_gap = self.policy, float(self.horizon)
 
@@ -181,11 +147,8 @@ class NaiveNashVI(NaiveLearner):
             return transitions
         nearest = np.zeros(transitions.shape)
         for cell in np.ndindex(visits.shape):
-            nearest[cell] = self.nearest_row(transitions[cell], float(visits[cell]), self.settings.error / 4.0)
+            nearest[cell], _ = nearest_by_linprog(transitions[cell], float(visits[cell]), self.settings.error / 4.0)
         return nearest
-
-    def nearest_row(self, noisy: Floats, total: float, slack: float) -> Floats:
-        return nearest_by_linprog(noisy, total, slack)[0]
 
     def q_of_step(
         self, h: int, transitions: Floats, visits: Floats, after: tuple[Floats, Floats]
@@ -216,11 +179,8 @@ class NaiveNashVI(NaiveLearner):
         return bonus
 
     def equilibrium(self, upper_q: Floats, lower_q: Floats) -> Floats:
-        """The policy [A,B] of one state: the least gap, or by our rule pure ones first and ties by fixed weights."""
-        if not self.by_our_rule:
-            return equilibrium_by_linprog(upper_q, lower_q)
-        pure = pure_equilibrium(upper_q, lower_q)
-        return equilibrium_by_linprog(upper_q, lower_q, self.ties) if pure is None else pure
+        """The policy [A,B] of one state: an equilibrium with the least gap."""
+        return equilibrium_by_linprog(upper_q, lower_q)
 
     def action(self, h: int, state: int) -> int:
         return self.draw(self.policy[h, state].ravel())
@@ -243,14 +203,3 @@ class NaiveNashVI(NaiveLearner):
             self.counts.visits[h] = reached[:, None, None] / (self.n_max * self.n_min)
             self.counts.transitions[h] = self.counts.visits[h, ..., None] * self.game.transitions[h]
             reached = self.counts.transitions[h].sum(axis=(0, 1, 2))
-
-
-class PureFirstNashVI(NaiveNashVI):
-    """NaiveNashVI with eq. (8) in closed form, and linprog only for states without a pure equilibrium."""
-
-    by_our_rule = True
-
-    def nearest_counts(self, transitions: Floats, visits: Floats) -> Floats:
-        if self.settings.trust_model == "none":
-            return transitions
-        return nearest_closed_form(transitions, visits, self.settings.error / 4.0)

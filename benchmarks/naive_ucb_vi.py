@@ -107,20 +107,14 @@ class NaiveLearner:
         self.uniforms = iter(() if uniforms is None else uniforms)
         states = np.zeros(self.mdp.horizon + 1, dtype=np.int64)
         actions = np.zeros(self.mdp.horizon, dtype=np.int64)
-        states[0] = self.first_state()
+        states[0] = self.draw(self.mdp.start)
         for h in range(self.mdp.horizon):
             actions[h] = self.action(h, states[h])
-            states[h + 1] = self.next_state(h, states[h], actions[h])
+            states[h + 1] = self.draw(self.mdp.transitions[h, states[h], actions[h]])
         return states, actions
-
-    def first_state(self) -> int:
-        return self.draw(self.mdp.start)
 
     def action(self, h: int, state: int) -> int:
         raise NotImplementedError
-
-    def next_state(self, h: int, state: int, action: int) -> int:
-        return self.draw(self.mdp.transitions[h, state, action])
 
     def private_counts(self) -> Counts:
         """Return the counts of the episodes so far as the server sees them; the tree has a node per binary digit 1."""
@@ -132,12 +126,10 @@ class NaiveLearner:
         """Draw the noise for one more user, in the tree that of the node that ends at this user."""
         self.episodes_done += 1
         if self.trust_model == "jdp":
-            self.close_node((self.episodes_done & -self.episodes_done).bit_length() - 1)
+            level = (self.episodes_done & -self.episodes_done).bit_length() - 1
+            self.nodes[level] = laplace_noise(self.counts, self.noise_scale, self.rng)
         elif self.trust_model == "ldp":
             self.local_noise = self.local_noise + laplace_noise(self.counts, self.noise_scale, self.rng)
-
-    def close_node(self, level: int) -> None:
-        self.nodes[level] = laplace_noise(self.counts, self.noise_scale, self.rng)
 
     def jump_to(self, episode: int) -> None:
         """Continue as if `episode` episodes were done, with their noise but without their counts.
@@ -148,7 +140,7 @@ class NaiveLearner:
         self.episodes_done = episode
         if self.trust_model == "jdp":
             for level in range(episode.bit_length()):
-                self.close_node(level)
+                self.nodes[level] = laplace_noise(self.counts, self.noise_scale, self.rng)
         elif self.trust_model == "ldp":
             self.local_noise = math.sqrt(episode) * laplace_noise(self.counts, self.noise_scale, self.rng)
 

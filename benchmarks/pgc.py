@@ -5,14 +5,12 @@ Run from the repository's root: python -m benchmarks.pgc [--quick] [--json PATH]
 
 from __future__ import annotations
 
-import argparse
-import sys
+from collections.abc import Iterator
 
 import numpy as np
 import torch
-from rich.console import Console
 
-from benchmarks.harness import Blocks, Row, command_line, race, repeated, show
+from benchmarks.harness import Blocks, Row, command_line, race, repeated
 from benchmarks.naive_pgc import NaivePGC
 from dprl.algorithms.pgc_a3c.agent_batch import (
     AgentBatch,
@@ -81,37 +79,32 @@ def submit_often(
     return steps / n
 
 
-def measure(policy: str, task: CartPoleGravity, blocks: Blocks, naive: Blocks) -> Row:
+def submissions(policy: str, task: CartPoleGravity, blocks: Blocks, naive: Blocks) -> Row:
     """Return the mean length in steps and the CPU microseconds of one policy's submissions, ours and theirs."""
     streams = Streams(0, "benchmark")
     theta, exploration = (balancing(), 0.0) if policy == "balancing" else (untrained(streams), 0.5)
     lanes, tables = agent_batch(LANES, task, streams), loss_tables(LOSS, task.horizon)
     noise = ClippedLaplace.calibrated(EPSILON, 0.0, DIMENSION, CLIP).vector_noise(streams.key("user_noise"))
-    lengths = [submit_often(10, lanes, tables, noise, theta, exploration)]
-
-    def submit(n: int) -> None:
-        lengths.append(submit_often(n, lanes, tables, noise, theta, exploration))
-
+    steps = submit_often(1000, lanes, tables, noise, theta, exploration)
     program = NaivePGC(theta, CLIP, EPSILON, learning_rate=0.0)
-    times = race(submit, blocks, {"naive": (repeated(lambda: program.submission(exploration)), naive)})
-    return {"policy": policy, "steps": lengths[-1], **times, "ratio": times["naive"] / times["ours"]}
-
-
-def run(console: Console, options: argparse.Namespace) -> Row:
-    torch.set_num_threads(1)
-    task, effort = CartPoleGravity().build(), 200 if options.quick else 2_000
-    rows = [
-        measure("balancing", task, Blocks(effort, 20), Blocks(2, 3)),
-        measure("untrained", task, Blocks(5 * effort, 20), Blocks(15, 3)),
-    ]
-    show(
-        console,
-        f"PGC-A3C, {LANES} lanes: CPU time of a submission with gradient, noise and update",
-        rows,
-        "policy {policy} | steps {steps:.0f} | us {ours:.2f} | torch: us {naive:.0f} | ratio {ratio:.0f}",
+    times = race(
+        lambda n: submit_often(n, lanes, tables, noise, theta, exploration),
+        blocks,
+        repeated(lambda: program.submission(exploration)),
+        naive,
     )
-    return {"submissions": rows}
+    return {"policy": policy, "steps": steps, **times}
+
+
+def measure(quick: bool) -> Iterator[tuple[str, list[Row]]]:
+    torch.set_num_threads(1)
+    task, effort = CartPoleGravity().build(), 200 if quick else 2_000
+    rows = [
+        submissions("balancing", task, Blocks(effort, 20), Blocks(2, 3)),
+        submissions("untrained", task, Blocks(5 * effort, 20), Blocks(15, 3)),
+    ]
+    yield f"PGC-A3C, {LANES} lanes: CPU microseconds of a submission with gradient, noise and update; torch", rows
 
 
 if __name__ == "__main__":
-    sys.exit(command_line(run, __doc__))
+    command_line(measure, __doc__)

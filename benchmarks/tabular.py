@@ -1,24 +1,43 @@
-"""Private-UCB-VI and Private-UCB-PO: ours against NumPy and rlberry-scool, as ratios within one run.
+"""Private-UCB-VI and Private-UCB-PO: ours against NumPy, as ratios within one run.
 
-Run from the repository's root: python -m benchmarks.tabular [--quick] [--no-peers] [--json PATH]
+Run from the repository's root: python -m benchmarks.tabular [--quick] [--json PATH]
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import product
 from typing import NamedTuple
 
-from rich.console import Console
+import numpy as np
 
-from benchmarks import peer_rlberry, subjects
-from benchmarks.harness import TRUST_MODELS, Blocks, Row, command_line, race, repeated, show
-from dprl.envs import FiniteMDP
+from benchmarks.harness import PLANNED_EPISODES, PRIVACY, Blocks, Model, Row, built, command_line, race, repeated, trust
+from benchmarks.naive_ucb_po import NaiveUCBPO
+from benchmarks.naive_ucb_vi import NaiveUCBVI, Settings
+from dprl.algorithms import PrivateUCBPOConfig, PrivateUCBVIConfig, TabularMDPConfig
+from dprl.envs import FiniteMDP, RandomMDP, RiverSwim
 
+# Small scales keep the optimistic values below their cap, so that the policy changes and its exact value is computed
+# repeatedly, the more expensive case. At scale 1 and these K all cells are saturated and the policy never changes.
+SUBJECTS: dict[TabularMDPConfig, type[NaiveUCBVI]] = {
+    PrivateUCBVIConfig(bonus_scale=0.01, precision_scale=0.01): NaiveUCBVI,
+    PrivateUCBPOConfig(bonus_scale=0.01, precision_scale=0.01): NaiveUCBPO,
+}
 # First timed episode: in the first episodes a tree has few levels, which would favour NumPy.
 START = 100_000
+
+
+def riverswim() -> FiniteMDP:
+    """RiverSwim with S = 6, A = 2, H = 20."""
+    return RiverSwim(n_states=6, horizon=20).build()
+
+
+def random_mdp() -> FiniteMDP:
+    """Return a random MDP with S = 20, A = 4, H = 20; all steps are alike, because rlberry knows no other MDPs."""
+    drawn = RandomMDP(n_states=20, n_actions=4, horizon=20).build()
+    transitions = np.broadcast_to(drawn.transitions[:1], drawn.transitions.shape)
+    rewards = np.broadcast_to(drawn.rewards[:1], drawn.rewards.shape)
+    return FiniteMDP("random S20 A4 H20", transitions, rewards, drawn.start)
 
 
 class Case(NamedTuple):
@@ -32,60 +51,27 @@ class Case(NamedTuple):
 
 
 CASES = (
-    Case("RiverSwim S=6 A=2 H=20", subjects.riverswim, Blocks(20_000), Blocks(300), Blocks(200)),
-    Case("random S=20 A=4 H=20", subjects.random_mdp, Blocks(2_000), Blocks(150), Blocks(60)),
+    Case("RiverSwim S=6 A=2 H=20", riverswim, Blocks(20_000), Blocks(300), Blocks(200)),
+    Case("random S=20 A=4 H=20", random_mdp, Blocks(2_000), Blocks(150), Blocks(60)),
 )
 
 
-def against_numpy(subject: subjects.Subject, case: Case, model: subjects.Model, start: int) -> Row:
-    """Time ours and the NumPy program from episode `start` on."""
+def against_numpy(config: TabularMDPConfig, case: Case, model: Model, start: int) -> Row:
+    """Time ours and the NumPy program with the same noise, precisions and bonus, from episode `start` on."""
     mdp = case.build()
-    learner = subject.ours(mdp, model, subjects.PLANNED_EPISODES)
-    learner.learn(start - 1)
-    program = subject.yardstick(mdp, model, subjects.PLANNED_EPISODES)
+    learner = built(config, mdp, trust(model))
+    learner.learn(start)
+    settings = Settings.of(learner.privatizer, config)
+    program = SUBJECTS[config](mdp, PLANNED_EPISODES, settings, np.random.default_rng(0))
     program.jump_to(start)
-    times = race(learner.learn, case.ours, {"naive": (repeated(program.episode, warm=20), case.naive)})
-    row = {"algorithm": subject.name, "case": case.label, "model": model, "privacy": TRUST_MODELS[model]}
-    return {**row, **times, "ratio": times["naive"] / times["ours"]}
+    times = race(learner.learn, case.ours, repeated(program.episode, warm=20), case.naive)
+    return {"algorithm": config.name, "MDP": case.label, "privacy": PRIVACY[model], **times}
 
 
-def measure_peers(console: Console, rows: list[Row]) -> list[Row]:
-    """Time rlberry-scool, or print the reason why it is not measured.
-
-    It draws no noise; the fair ratio is the one without privacy.
-    """
-    peers: list[Row] = []
-    ours = {(row["case"], row["model"]): row["ours"] for row in rows if row["algorithm"] == subjects.UCB_VI.name}
-    try:
-        for case in CASES:
-            name, took = peer_rlberry.measure(case.build(), case.peer)
-            none, central = (took / ours[case.label, model] for model in ("none", "jdp"))
-            peers.append({"case": case.label, "name": name, "peer": took, "over_none": none, "over_central": central})
-    except peer_rlberry.PeerUnavailableError as error:
-        console.print(f"rlberry not measured: {error}", soft_wrap=True)
-        return []
-    show(
-        console,
-        "A peer that draws no noise: CPU microseconds per episode, and ratios to ours",
-        peers,
-        "MDP {case} | peer {name} | peer us {peer:.0f} | over ours, none {over_none:.0f} "
-        "| over ours, central {over_central:.1f}",
-    )
-    return peers
-
-
-def run(console: Console, options: argparse.Namespace) -> Row:
-    cells = product(subjects.SUBJECTS, CASES, subjects.MODELS)
-    rows = [against_numpy(*cell, 1_000 if options.quick else START) for cell in cells]
-    show(
-        console,
-        "CPU microseconds per episode, and ratios to ours",
-        rows,
-        "algorithm {algorithm} | MDP {case} | privacy {privacy} | ours {ours:.2f} | NumPy {naive:.0f} "
-        "| ratio {ratio:.0f}",
-    )
-    return {"against_numpy": rows, "against_peers": [] if options.no_peers else measure_peers(console, rows)}
+def measure(quick: bool) -> Iterator[tuple[str, list[Row]]]:
+    rows = [against_numpy(*cell, 1_000 if quick else START) for cell in product(SUBJECTS, CASES, PRIVACY)]
+    yield "CPU microseconds per episode, ours and NumPy", rows
 
 
 if __name__ == "__main__":
-    sys.exit(command_line(run, __doc__, peer_rlberry.NO_PEERS))
+    command_line(measure, __doc__)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
 
 import numpy as np
 import pytest
 
-from benchmarks import subjects
+from benchmarks.harness import Model, trust
 from benchmarks.naive_ucb_vi import Counts, NaiveUCBVI, Settings
-from benchmarks.subjects import SUBJECTS, UCB_VI, Subject
-from dprl.algorithms import TabularLearner
+from benchmarks.tabular import SUBJECTS
+from dprl.algorithms import TabularLearner, TabularMDPConfig
 from dprl.envs import FiniteMDP, RiverSwim
 from dprl.privacy import CountPrivatizer, Streams, UserRecord
 from dprl.privacy.randomness.bits import fill_uniform
 from tests.privacy.sending import sent
 
 SEEDS = 40
-BOTH = pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.settings.name)
+BOTH = pytest.mark.parametrize("config", SUBJECTS, ids=lambda config: config.name)
+UCB_VI = next(iter(SUBJECTS))
 
 
 def small_mdp() -> FiniteMDP:
@@ -27,11 +27,12 @@ def small_mdp() -> FiniteMDP:
     return FiniteMDP("small", rng.dirichlet(np.ones(3), size=(4, 3, 2)), rng.random((4, 3, 2)), start)
 
 
-def build(subject: Subject, mdp: FiniteMDP, model: str, episodes: int, seed: int) -> tuple[TabularLearner, Streams]:
+def build(
+    config: TabularMDPConfig, mdp: FiniteMDP, model: Model, episodes: int, seed: int
+) -> tuple[TabularLearner, Streams]:
     streams = Streams(seed, "agreement")
-    trust = subjects.trust(cast("subjects.Model", model), 50.0)
-    settings = replace(subject.settings, bonus_scale=0.1, precision_scale=0.05)
-    privatizer = settings.privatizer(mdp, trust, episodes, streams)
+    settings = replace(config, bonus_scale=0.1, precision_scale=0.05)
+    privatizer = settings.privatizer(mdp, trust(model, 50.0), episodes, streams)
     return settings.build(mdp, privatizer, episodes, streams), streams
 
 
@@ -54,11 +55,11 @@ def released(mdp: FiniteMDP, privatizer: CountPrivatizer) -> Counts:
 
 @BOTH
 @pytest.mark.parametrize("mdp", [small_mdp(), RiverSwim(n_states=4, horizon=5).build()], ids=["random", "river"])
-def test_without_noise_both_make_the_same_moves(mdp: FiniteMDP, subject: Subject) -> None:
+def test_without_noise_both_make_the_same_moves(mdp: FiniteMDP, config: TabularMDPConfig) -> None:
     episodes = 1000
-    ours, streams = build(subject, mdp, "none", episodes, seed=1)
-    theirs = numpy_twin(subject.naive, ours, mdp, seed=0)
-    draws_a_step = 1 if subject is UCB_VI else 2
+    ours, streams = build(config, mdp, "none", episodes, seed=1)
+    theirs = numpy_twin(SUBJECTS[config], ours, mdp, seed=0)
+    draws_a_step = 1 if config is UCB_VI else 2
     uniforms = np.empty(draws_a_step * mdp.horizon + 1)
     policies = set()
     for k in range(1, episodes + 1):
@@ -74,10 +75,10 @@ def test_without_noise_both_make_the_same_moves(mdp: FiniteMDP, subject: Subject
 
 @BOTH
 @pytest.mark.parametrize("model", ["jdp", "ldp"])
-def test_the_same_private_counts_give_the_same_plan(model: str, subject: Subject) -> None:
+def test_the_same_private_counts_give_the_same_plan(model: Model, config: TabularMDPConfig) -> None:
     mdp, episodes = small_mdp(), 300
-    ours, _ = build(subject, mdp, model, episodes, seed=2)
-    planner = numpy_twin(subject.naive, ours, mdp, seed=0)
+    ours, _ = build(config, mdp, model, episodes, seed=2)
+    planner = numpy_twin(SUBJECTS[config], ours, mdp, seed=0)
     policies = set()
     for k in range(episodes):
         planner.policy = planner.plan(released(mdp, ours.privatizer))
@@ -88,7 +89,7 @@ def test_the_same_private_counts_give_the_same_plan(model: str, subject: Subject
 
 
 @pytest.mark.parametrize("model", ["jdp", "ldp"])
-def test_the_noise_has_the_same_variance(model: str) -> None:
+def test_the_noise_has_the_same_variance(model: Model) -> None:
     """After 59 users (5 binary digits) without data: 2,400 draws tell the scale from 2/3 or 3/2 of it.
 
     The quotient of the variances has a standard error below 0.05: false alarm below 1e-6.
@@ -115,15 +116,15 @@ def test_the_noise_has_the_same_variance(model: str) -> None:
 @pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("model", ["jdp", "ldp"])
-def test_mean_regret_agrees(model: str, subject: Subject) -> None:
+def test_mean_regret_agrees(model: Model, config: TabularMDPConfig) -> None:
     """Four points of the curve over 40 seeds each, within 4 standard errors: false alarm below 6e-4."""
     mdp, episodes, points = small_mdp(), 512, 4
     block = episodes // points
     ours, theirs = np.empty((SEEDS, points)), np.empty((SEEDS, points))
     for seed in range(SEEDS):
-        learner, _ = build(subject, mdp, model, episodes, seed)
+        learner, _ = build(config, mdp, model, episodes, seed)
         ours[seed] = np.cumsum([learner.learn(block)["regret"] for _ in range(points)])
-        yardstick = numpy_twin(subject.naive, learner, mdp, seed)
+        yardstick = numpy_twin(SUBJECTS[config], learner, mdp, seed)
         theirs[seed] = np.cumsum([sum(yardstick.episode() for _ in range(block)) for _ in range(points)])
     difference = ours.mean(axis=0) - theirs.mean(axis=0)
     standard_error = np.sqrt((ours.var(axis=0, ddof=1) + theirs.var(axis=0, ddof=1)) / SEEDS)

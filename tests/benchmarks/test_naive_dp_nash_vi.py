@@ -8,18 +8,11 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.naive_dp_nash_vi import (
-    PureFirstNashVI,
-    Settings,
-    equilibrium_by_linprog,
-    nearest_by_linprog,
-    nearest_closed_form,
-    pure_equilibrium,
-)
+from benchmarks.naive_dp_nash_vi import Settings, equilibrium_by_linprog, nearest_by_linprog
 from benchmarks.naive_ucb_vi import Floats
 from dprl.envs.games import MarkovGame
 from dprl.envs.games.equilibria import coarse_correlated_equilibrium, equilibrium_scratch
-from tests.algorithms.dp_nash_vi.oracle import nearest_by_bisection
+from tests.algorithms.dp_nash_vi.oracle import OurChoiceNashVI, nearest_closed_form, pure_equilibrium
 
 
 def largest_gain(policy: Floats, upper: Floats, lower: Floats) -> float:
@@ -50,11 +43,10 @@ def test_eq_8_by_hand(noisy: list[float], total: float, slack: float, least: flo
         assert abs(solved.sum() - total) <= slack + 1e-7
     else:
         assert not solved.any()
-    assert nearest_by_bisection(row, total, slack) == pytest.approx(nearest, abs=1e-9)
     assert nearest_closed_form(row, np.array(total), slack) == pytest.approx(nearest, abs=1e-9)
 
 
-def test_closed_form_bisection_and_linprog_agree() -> None:
+def test_closed_form_and_linprog_agree() -> None:
     """Whole numbers, so ties and counts of zero are common; some totals leave nothing feasible."""
     rng = np.random.default_rng(1)
     rows = rng.integers(-4, 6, (100, 4)).astype(float)
@@ -63,7 +55,6 @@ def test_closed_form_bisection_and_linprog_agree() -> None:
     projected = nearest_closed_form(rows, totals, slack)
     infeasible = 0
     for row, total, ours in zip(rows, totals, projected, strict=True):
-        np.testing.assert_allclose(nearest_by_bisection(row, total, slack), ours, atol=1e-9)
         _, least = nearest_by_linprog(row, total, slack)
         infeasible += math.isinf(least)
         if math.isfinite(least):
@@ -91,12 +82,10 @@ def test_linprogs_choice_is_an_equilibrium_with_the_least_gap(shape: tuple[int, 
 @pytest.mark.parametrize("shape", [(2, 2), (3, 3), (2, 5), (4, 4)])
 def test_our_kernel_and_linprog_choose_the_same(shape: tuple[int, int]) -> None:
     """Clipped bounds, so ties are common."""
-    rng, game = (
-        np.random.default_rng(3),
-        MarkovGame("game", np.ones((1, 1, *shape, 1)), np.zeros((1, 1, *shape)), np.ones(1)),
-    )
+    rng = np.random.default_rng(3)
+    game = MarkovGame("game", np.ones((1, 1, *shape, 1)), np.zeros((1, 1, *shape)), np.ones(1))
     chooser, scratch, policy = (
-        PureFirstNashVI(game, 1000, Settings(), rng),
+        OurChoiceNashVI(game, 1000, Settings(), rng),
         equilibrium_scratch(*shape),
         np.zeros(shape),
     )

@@ -1,41 +1,54 @@
-"""Oracle of DP-Nash-VI: linear programs for everything, with our choice among minimisers and equilibria."""
+"""Oracle of DP-Nash-VI: the program of the benchmark with our choice among minimisers of eq. (8) and equilibria."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from benchmarks.naive_dp_nash_vi import NaiveNashVI, nearest_by_linprog
+from benchmarks.naive_dp_nash_vi import NaiveNashVI, equilibrium_by_linprog
 from benchmarks.naive_ucb_vi import Floats
+from dprl.envs.games.equilibria import tie_weights
 
 
-def nearest_by_bisection(noisy: Floats, total: float, slack: float) -> Floats:
-    """The Euclidean projection x [S'] of `noisy` onto {x >= 0, |sum x - total| <= slack}: one of eq. (8)'s minimisers.
+def nearest_closed_form(noisy: Floats, totals: Floats, slack: float) -> Floats:
+    """The Euclidean projections x [..., S'] of noisy [..., S'] onto {x >= 0, |sum x - total| <= slack}, by sorting.
 
-    It is max(noisy + shift, 0) with the shift nearest to 0 that brings the sum into the band.
+    They are minimisers of eq. (8). totals: [...].
     """
-    target = np.clip(np.maximum(noisy, 0.0).sum(), total - slack, max(total + slack, 0.0))
-    low, high = -np.abs(noisy).max() - 1.0, np.abs(noisy).max() + abs(target) + 1.0
-    if np.maximum(noisy, 0.0).sum() == target:
-        low = high = 0.0
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if np.maximum(noisy + middle, 0.0).sum() >= target else (middle, high)
-    projected: Floats = np.maximum(noisy + 0.5 * (low + high), 0.0)
+    positive = np.maximum(noisy, 0.0)
+    sums = positive.sum(axis=-1)
+    target = np.clip(sums, totals - slack, np.maximum(totals + slack, 0.0))
+    falling = -np.sort(-noisy, axis=-1)
+    shifts = (target[..., None] - np.cumsum(falling, axis=-1)) / np.arange(1, noisy.shape[-1] + 1)
+    n_active = np.maximum((falling + shifts > 0.0).sum(axis=-1, keepdims=True), 1)
+    shifted = np.maximum(noisy + np.take_along_axis(shifts, n_active - 1, axis=-1), 0.0)
+    projected: Floats = np.where((target == sums)[..., None], positive, shifted)
     return projected
 
 
-class CheckedNashVI(NaiveNashVI):
-    """Plans by linprog for eq. (8) and for equilibria, with our choice among several solutions.
+def pure_equilibrium(upper: Floats, lower: Floats) -> Floats | None:
+    """The pure equilibrium [A,B] with the smallest Qup - Qlo, ties to the lowest joint action; None without one."""
+    stable = (upper == upper.max(axis=0, keepdims=True)) & (lower == lower.min(axis=1, keepdims=True))
+    if not stable.any():
+        return None
+    policy = np.zeros(upper.shape)
+    policy.flat[np.where(stable, upper - lower, np.inf).argmin()] = 1.0
+    return policy
 
-    Eq. (8) has many minimisers. Ours is the Euclidean projection: here it comes from bisection, and must be as near as
-    linprog's.
-    """
 
-    by_our_rule = True
+class OurChoiceNashVI(NaiveNashVI):
+    """NaiveNashVI with the Euclidean projection for eq. (8), pure equilibria first, and ties by fixed weights."""
 
-    def nearest_row(self, noisy: Floats, total: float, slack: float) -> Floats:
-        _, least = nearest_by_linprog(noisy, total, slack)
-        row = nearest_by_bisection(noisy, total, slack)
-        if np.abs(row - noisy).max() > least + 1e-6 * (1.0 + np.abs(noisy).max()):
-            raise ArithmeticError(f"the projection of {noisy} onto total {total} +- {slack} is no minimiser of eq. (8)")
-        return row
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.ties = 1e-7 * tie_weights(self.n_max * self.n_min).reshape(self.n_max, self.n_min)
+
+    def nearest_counts(self, transitions: Floats, visits: Floats) -> Floats:
+        if self.settings.trust_model == "none":
+            return transitions
+        return nearest_closed_form(transitions, visits, self.settings.error / 4.0)
+
+    def equilibrium(self, upper_q: Floats, lower_q: Floats) -> Floats:
+        pure = pure_equilibrium(upper_q, lower_q)
+        return equilibrium_by_linprog(upper_q, lower_q, self.ties) if pure is None else pure

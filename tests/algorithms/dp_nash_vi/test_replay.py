@@ -7,18 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.naive_dp_nash_vi import (
-    NaiveNashVI,
-    PureFirstNashVI,
-    Settings,
-)
+from benchmarks.naive_dp_nash_vi import NaiveNashVI, Settings
 from benchmarks.naive_ucb_vi import Counts
 from dprl.algorithms import DPNashVIConfig
 from dprl.envs.games import MarkovGame, RandomGame
 from dprl.privacy import CountPrivacy, Streams
 from dprl.privacy.randomness.bits import fill_uniform
 from tests.algorithms.cases import Learner, regret_of
-from tests.algorithms.dp_nash_vi.oracle import CheckedNashVI
+from tests.algorithms.dp_nash_vi.oracle import OurChoiceNashVI
 
 SETTINGS: dict[str, Any] = {"bonus_scale": 0.003, "precision_scale": 0.05, "c1": 0.7, "c2": 1.3}
 
@@ -47,7 +43,7 @@ def released(learner: Any, game: MarkovGame) -> Counts:
 def test_without_noise_both_programs_make_the_same_moves(seed: int, learner: Learner) -> None:
     game, episodes = random_game(seed), 100
     ours = learner(game, episodes, name="dp_nash_vi", seed=seed, **SETTINGS)
-    theirs, key = twin(PureFirstNashVI, ours, game), Streams(seed, "test").key("env")
+    theirs, key = twin(OurChoiceNashVI, ours, game), Streams(seed, "test").key("env")
     uniforms, mixed = np.empty(2 * game.horizon + 1), 0
     for k in range(1, episodes + 1):
         done, plan = ours.learn(1), theirs.plan(theirs.private_counts())
@@ -72,11 +68,10 @@ def test_without_noise_both_programs_make_the_same_moves(seed: int, learner: Lea
 def test_plans_from_the_same_private_counts_are_the_same(privacy: Any, seed: int, learner: Learner) -> None:
     game = random_game(seed)
     ours = learner(game, 3000, privacy, name="dp_nash_vi", seed=seed, **SETTINGS)
-    oracle, closed_form = (twin(program, ours, game) for program in (CheckedNashVI, PureFirstNashVI))
+    theirs = twin(OurChoiceNashVI, ours, game)
     mixed = 0
     for k in range(40):
         ours.learn(60)
-        theirs = oracle if k % 8 == 0 else closed_form
         plan, done = theirs.plan(released(ours, game)), ours.learn(1)
         np.testing.assert_allclose(ours.policy, plan.policy, rtol=0.0, atol=1e-9, err_msg=f"plan {k}")
         assert done["gap"] == pytest.approx(float(game.start @ (plan.upper[0] - plan.lower[0])), abs=1e-9)

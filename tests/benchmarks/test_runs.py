@@ -1,0 +1,135 @@
+"""The harness measures what it says, every benchmark times what it reports, and yardsticks have our noise."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import blocks, games, naive_dp_nash_vi, naive_ucb_vi, noise, rlberry, tabular
+from benchmarks.harness import PRIVACY, Blocks, Model, Row, built, command_line, microseconds_per_episode, race, trust
+from dprl.algorithms import DPNashVIConfig
+from dprl.envs import FiniteMDP, RiverSwim
+from dprl.envs.games import RandomGame
+from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.randomness.streams import Streams
+
+FEW = Blocks(1, repeats=1)
+
+
+def test_the_cheapest_block_counts() -> None:
+    waits = iter([0.03, 0.002, 0.03])
+
+    def run(episodes: int) -> None:
+        end = time.process_time() + next(waits)
+        while time.process_time() < end:
+            pass
+
+    took = microseconds_per_episode(run, Blocks(episodes=10, repeats=3))
+    assert 200 <= took < 2500
+
+
+def test_ours_is_timed_before_and_after_the_other() -> None:
+    order: list[str] = []
+    times = race(lambda n: order.append(f"ours {n}"), Blocks(2, 1), lambda n: order.append(f"plain {n}"), Blocks(3, 1))
+    assert order == ["ours 2", "plain 3", "ours 2"]
+    assert times["ratio"] == times["plain"] / times["ours"]
+
+
+def test_the_command_prints_tables_and_writes_json(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def measure(quick: bool) -> Iterator[tuple[str, list[Row]]]:
+        yield "Title", [{"name": "a", "ours": 1.26, "quick": quick}]
+
+    monkeypatch.setattr(sys, "argv", ["noise", "--quick", "--json", str(tmp_path / "figures.json")])
+    command_line(measure, "text")
+    assert [line.split() for line in capsys.readouterr().out.splitlines()[-2:]] == [
+        ["name", "ours", "quick"],
+        ["a", "1.26", "True"],
+    ]
+    written = json.loads((tmp_path / "figures.json").read_text())
+    assert written["Title"] == [{"name": "a", "ours": 1.26, "quick": True}]
+    assert written["machine"]["cores"] >= 1
+
+
+# ---- noise ----
+
+
+def test_each_filling_takes_the_next_draws() -> None:
+    once, often = np.empty(96), np.empty(32)
+    law = Laplace(3.0).noise(Streams(0, "benchmark").key("user_noise"))
+    noise.draw_often(1, once, law)
+    noise.draw_often(3, often, law)
+    assert np.array_equal(often, once[64:])
+
+
+def test_nanoseconds_are_per_number() -> None:
+    calls: list[int] = []
+    noise.nanoseconds(calls.append, size=100, draws=1000)
+    assert calls[0] == 1
+    assert set(calls[1:]) == {10}
+
+
+# ---- tables of counts and games ----
+
+
+def test_a_run_in_blocks_is_timed_against_users_one_by_one() -> None:
+    mdp, privacy = RiverSwim(n_states=3, horizon=4).build(), blocks.NOISES["local, Laplace"]
+    took = blocks.seconds(mdp, "private_ucb_vi", privacy, 10**8)
+    assert 0.0 < took["in blocks"] < took["one by one"]
+
+
+def test_numpys_program_has_the_certified_noise() -> None:
+    """Three families of counts, two changed cells a step, and a tree of 10 levels."""
+    mdp, config = RiverSwim(n_states=3, horizon=4).build(), next(iter(tabular.SUBJECTS))
+    central, local = (
+        naive_ucb_vi.Settings.of(built(config, mdp, trust(model), 1000).privatizer, config) for model in games.MODELS
+    )
+    assert central.noise_scale == pytest.approx(6 * 4 * 10)
+    assert local.noise_scale == pytest.approx(6 * 4)
+
+
+def test_linprogs_program_has_the_certified_noise_and_precision() -> None:
+    """Two families of counts, two changed cells a step, and a tree of 10 levels."""
+    chosen = games.BONUSES["small"]
+    game = RandomGame(n_states=3, n_max_actions=3, n_min_actions=2, horizon=3).build()
+    wider = replace(chosen, precision_scale=3.0 * chosen.precision_scale)
+
+    def settings(config: DPNashVIConfig, model: Model) -> naive_dp_nash_vi.Settings:
+        privatizer = built(config, game, trust(model, games.EPSILON), 1000).privatizer
+        return naive_dp_nash_vi.Settings.of(privatizer, config)
+
+    central, local, other = settings(chosen, "jdp"), settings(chosen, "ldp"), settings(wider, "jdp")
+    assert central.noise_scale == pytest.approx(4 * 3 * 10 / games.EPSILON)
+    assert local.noise_scale == pytest.approx(4 * 3 / games.EPSILON)
+    assert central.error > 4.0 * central.noise_scale * chosen.precision_scale
+    assert (central.bonus_scale, central.trust_model, local.trust_model) == (chosen.bonus_scale, "jdp", "ldp")
+    assert other.error == pytest.approx(3.0 * central.error)
+
+
+@pytest.mark.parametrize("bonus", games.BONUSES)
+def test_games_are_timed(bonus: str) -> None:
+    spec = RandomGame(n_states=2, n_max_actions=2, n_min_actions=2, horizon=2)
+    row = games.against_linprog(games.Case("tiny", spec, FEW, FEW), bonus, "jdp", 1000)
+    assert row["privacy"] == PRIVACY["jdp"]
+    assert 0.0 < row["ours"] < row["plain"]
+    assert bonus == "small" or row["mixed"] == 0.0
+
+
+def test_rlberry_gets_the_same_mdp_with_rows_that_sum_to_one_exactly(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).dirichlet(np.full(20, 0.1), size=(20, 4))
+    rewards = np.linspace(0.0, 1.0, 80).reshape(20, 4)
+    mdp = FiniteMDP("test", np.tile(rows, (3, 1, 1, 1)), np.tile(rewards, (3, 1, 1)), np.eye(20)[2])
+    rlberry.save(mdp, tmp_path / "mdp.npz")
+    with np.load(tmp_path / "mdp.npz") as saved:
+        assert (saved["transitions"].sum(axis=-1) == 1.0).all()
+        assert np.abs(saved["transitions"] - rows).max() < 1e-10
+        assert (saved["rewards"] == rewards).all()
+        assert (saved["start"], saved["horizon"]) == (2, 3)
