@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import pytest
 
 from dprl.algorithms import ALGORITHMS
@@ -19,8 +20,8 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def names_of(page: Path) -> dict[str, Any]:
-    """Run the only block of Python of a page and return what it defines."""
-    (code,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    """Run the blocks of Python of a page as one script and return what it defines."""
+    code = "\n\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
     script, names = Path("script.py"), dict[str, Any](__name__="script")
     script.write_text(re.sub(r"([12])00_000", r"\1_000", code).replace("seeds=5", "seeds=2"))
     exec(compile(script.read_text(), script.absolute(), "exec"), names)
@@ -32,6 +33,16 @@ def test_the_readme_draws_a_figure(root: Path, outside: Path) -> None:
     assert len(names["sweep"].frame) == 3
     assert names["sweep"].certificate(0)["proved"]["epsilon_at_claimed_delta"] == pytest.approx(1.0)
     assert (outside / "frontier.pdf").stat().st_size > 5_000
+
+
+def test_the_first_figure_is_drawn_in_two_ways(root: Path, outside: Path) -> None:
+    try:
+        names = names_of(root / "docs" / "first_figure.md")
+        assert names["sweep"].frame["proved_epsilon"].tolist()[1:4] == pytest.approx([0.3, 1.0, 3.0])
+        assert all((outside / name).stat().st_size > 5_000 for name in ("corridor.pdf", "plain.pdf"))
+    finally:
+        ALGORITHMS.pop("mine", None)
+        gymnasium.registry.pop("Corridor-v0", None)
 
 
 def test_an_algorithm_in_one_function_runs(root: Path, outside: Path) -> None:
