@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -55,7 +55,7 @@ class GridWorld:
     height: int = 5
     horizon: int = 20
     slip: float = 0.1
-    layout: str = "open"
+    layout: Literal["open", "four_rooms"] = "open"
 
     def __post_init__(self) -> None:
         require_choice("layout", self.layout, _LAYOUTS)

@@ -51,7 +51,7 @@ from dprl.envs import Env, LinearMixtureMDP
 from dprl.envs.checks import require_integer, require_number
 from dprl.envs.network_mdp.dynamics import next_state, team_value
 from dprl.privacy import StatisticsLayout, StatisticsPrivacy, StatisticsPrivatizer, Streams
-from dprl.privacy.base import check_choice, check_fields
+from dprl.privacy.base import check_fields
 from dprl.privacy.queries.linear_statistics import (
     StatisticsChannel,
     add_statistics,
@@ -497,7 +497,7 @@ class MALDPConfig:
     reward_step: float = 1.0
     reward_decay: float = 0.75
     replan_growth: float = 0.0
-    graph: str = "complete"
+    graph: Literal["complete", "ring", "star", "line"] = "complete"
     name: ClassVar[str] = "ma_ldp"
     plays: ClassVar[type[Env]] = LinearMixtureMDP
     releases: ClassVar[Releases] = "statistics"
@@ -524,7 +524,6 @@ class MALDPConfig:
                 f"reward_decay must be above 1/2 and at most 1, got {self.reward_decay:g}: otherwise weights never "
                 "settle, or stop on the way; set it to 0.75, for instance"
             )
-        check_choice("graph", self.graph, GRAPHS)
 
     def layout(self, env: LinearMixtureMDP) -> StatisticsLayout:
         """Return the layout of users' messages."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -54,8 +54,8 @@ class RockPaperScissors:
     stationary: ClassVar[bool] = True
 
     horizon: int = 5
-    payoffs: str = "standard"
-    memory: str = "outcome"
+    payoffs: Literal["standard", "biased"] = "standard"
+    memory: Literal["outcome", "none"] = "outcome"
 
     def __post_init__(self) -> None:
         require_integers(self, horizon=1)

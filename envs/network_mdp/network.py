@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import cache
 from itertools import product
 from math import floor
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,7 +99,7 @@ class NetworkMDP:
     start_forward: float = 0.5
     node_leave: float = 0.5
     node_forward: float = 0.5
-    signs: str = "positive"
+    signs: Literal["positive", "random"] = "positive"
     sign_seed: int = 0
 
     def __post_init__(self) -> None:

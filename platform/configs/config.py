@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 from dprl.envs import LoggedEpisodes
 from dprl.platform.configs.experiment import Experiment, read_experiment, varying_keys
-from dprl.platform.configs.grid import GRID, alternatives_with, expand
-from dprl.platform.configs.sections import field_names
+from dprl.platform.configs.grid import GRID, expand
+from dprl.platform.configs.sections import at_key
 from dprl.platform.configs.yaml_text import read_yaml
-from dprl.platform.errors import UserError, below, broken_rule, nearest, print_error, shortened, shown, suggestion
+from dprl.platform.errors import UserError, broken_rule, nearest, print_error, shortened, shown, suggestion
 from dprl.platform.plugins import load_plugins, require_digested_modules
 from dprl.platform.program import command
 from dprl.privacy import Certificate
@@ -24,64 +24,36 @@ T = TypeVar("T")
 _SUFFIXES = (".yaml", ".yml")
 
 
-def _config_folders() -> list[Path]:
-    """Return the folders in which configs are found by name: ./tune_configs, then the one beside the sources."""
-    folders = [Path("tune_configs"), Path(__file__).resolve().parents[2] / "tune_configs"]
-    return [folder for folder in folders if folder.is_dir()]
-
-
 def config_files() -> dict[str, Path]:
     """Return the configs of the project and of ./tune_configs, by name."""
     found: dict[str, Path] = {}
-    for folder in _config_folders():
-        for file in sorted(folder.iterdir()):
-            if file.suffix in _SUFFIXES:
-                found.setdefault(file.stem, file)
+    for folder in (Path(__file__).resolve().parents[2] / "tune_configs", Path("tune_configs")):
+        if folder.is_dir():
+            found |= {file.stem: file for file in sorted(folder.iterdir()) if file.suffix in _SUFFIXES}
     return found
 
 
 def _find_config(path: str | Path) -> Path:
     """Return the config file that `path` names: a file, or the name of one in tune_configs/."""
-    file = Path(path)
-    if file.is_dir():
-        raise UserError(f"{path}: a config must be a YAML file, got a folder; name a file in it")
+    file, known = Path(path), config_files()
     if file.exists():
         return file
-    known = config_files()
     if str(path) in known:
         return known[str(path)]
-    raise UserError(f"{path}: config not found; {_near(file, known)}")
-
-
-def _near(missing: Path, known: Mapping[str, Path]) -> str:
-    """Return a remedy for a missing config: a file in the same folder with a similar name, or a known config."""
-    folder = missing.parent
-    beside = {file.stem: file for file in (folder.iterdir() if folder.is_dir() else ()) if file.suffix in _SUFFIXES}
-    close = nearest(missing.stem, beside)
-    if close:
-        return f"did you mean {str(beside[close])!r}?"
-    return suggestion(missing.stem, list(known)) if known else "give the path of a YAML file"
+    beside = {each.stem: str(each) for each in file.parent.glob("*") if each.suffix in _SUFFIXES}
+    close = nearest(file.stem, [*beside, *known])
+    remedy = f"did you mean {beside.get(close, close)!r}?" if close else suggestion("", list(known))
+    raise UserError(f"{path}: config not found; {remedy}")
 
 
 def read_config(path: str | Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """Return the mapping in the config file after all overrides; a missing name is the file's stem."""
     file = _find_config(path)
     try:
-        text = file.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise UserError(f"{path}: a config must be UTF-8 text, got other bytes; save it as UTF-8") from None
-    except OSError as error:
-        raise UserError(
-            f"{path}: a config must be a readable file, got '{error.strerror}'; check its permissions"
-        ) from None
-    raw = read_yaml(text, str(path))
-    if raw is None:
-        raise UserError(
-            f"{path}: a config must be a mapping, got an empty file; start from one of `{command('list', 'configs')}`"
-        )
-    one = raw[0] if isinstance(raw, list) and raw else raw
-    if isinstance(one, dict) and str(one.get("schema", "")).startswith("dprl.certificate/"):
-        raise UserError(f"{path}: must be a config, got a certificate; run `{command('verify', str(path))}`")
+        raw = read_yaml(file.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise UserError(f"{path}: a config must be a YAML file, got '{why}'; name another file") from None
     if not isinstance(raw, dict):
         remedy = f"start from one of `{command('list', 'configs')}`"
         raise broken_rule(str(path), "a config must be a mapping of keys", raw, remedy)
@@ -92,34 +64,38 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> dict[str, An
 
 
 def apply_override(raw: dict[str, Any], override: str) -> None:
-    """Apply one `a.b=value` (value is YAML) to `raw`, in place.
-
-    If a top-level grid varies section `a`, every alternative that has it is changed.
-    """
-    dotted, equals, text = override.partition("=")
-    keys, dotted = dotted.strip().split("."), shortened(dotted)
+    """Apply one `a.b=value` (value is YAML) to `raw`, in place."""
+    path, equals, text = override.partition("=")
+    keys, source = path.strip().split("."), f"--set {shortened(path.strip())}"
     if not equals or not all(keys):
         raise broken_rule("--set", "must be path=value", override, "write e.g. --set privacy.epsilon=2")
-    value = read_yaml(text, f"--set {dotted}")
-    for config in alternatives_with(raw, keys[0]) or [raw]:
-        set_value(config, keys, value, f"--set {dotted}")
+    set_value(raw, keys, read_yaml(text, source), source)
 
 
 def set_value(config: dict[str, Any], keys: Sequence[str], value: object, source: str) -> None:
     """Set the value at the path of `keys` in `config`, creating the mappings on the way.
 
-    Raises UserError, which begins with `source` (e.g. `--set env.horizon`), if the path leads through another value.
+    If a grid varies a key, it is set in every alternative that has it. Raises UserError, which begins with `source`
+    (e.g. `--set env.horizon`), if the path leads through another value.
     """
-    place = config
-    for depth, key in enumerate(keys[:-1], start=1):
-        below = place.setdefault(key, {})
-        here = shortened(".".join(keys[:depth]))
-        if not isinstance(below, dict):
-            raise broken_rule(source, f"{here} must be a mapping to have keys", below, f"set {here} itself")
-        if GRID in below:
-            raise broken_rule(source, f"{here} is a grid and must be set as a whole", below, f"set {here} itself")
-        place = below
-    place[keys[-1]] = copy.deepcopy(value)
+    key, *rest = keys
+    for place in _holders(config, key) or [config]:
+        if not rest:
+            place[key] = copy.deepcopy(value)
+        elif isinstance(below := place.setdefault(key, {}), dict):
+            set_value(below, rest, value, source)
+        else:
+            raise broken_rule(source, f"{key} must be a mapping to have keys", below, f"set {key} itself")
+
+
+def _holders(config: object, key: str) -> list[dict[str, Any]]:
+    """Return the mappings that give `key`: `config`, or alternatives of its grid, at any depth."""
+    if not isinstance(config, dict):
+        return []
+    alternatives = config.get(GRID) if key not in config else None
+    if not isinstance(alternatives, list):
+        return [config] if key in config else []
+    return [holder for choice in alternatives for holder in _holders(choice, key)]
 
 
 def load_cells(path: str | Path, overrides: Sequence[str] = ()) -> list[Experiment]:
@@ -182,7 +158,7 @@ def computed(cells: Sequence[Experiment], compute: Callable[[Experiment], T]) ->
         try:
             found = compute(cell)
         except ValueError as error:
-            told = below("privacy", field_names(type(cell.privacy)), str(error))
+            told = at_key(error, "privacy", cell.privacy.keys(cell.privacy.model))
             raise UserError(f"{labels_of(cells)[i]}: {told}") from None
         yield found
 

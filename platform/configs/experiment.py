@@ -16,17 +16,16 @@ from dprl.algorithms import ALGORITHMS, AlgorithmConfig, Learner, Metric
 from dprl.envs import ENVIRONMENTS, Env, EnvConfig, LoggedEpisodes
 from dprl.platform.configs.sections import (
     COUNTS,
-    EXAMPLES,
-    field_names,
-    placed,
-    read_dataclass,
+    Keys,
+    at_key,
+    keys_of,
+    made,
     read_privacy,
     read_registered,
     require_mapping,
-    unknown_key,
 )
 from dprl.platform.configs.yaml_text import write_yaml
-from dprl.platform.errors import UserError, broken_rule, shortened, shown
+from dprl.platform.errors import UserError, broken_rule, shown
 from dprl.platform.plugins import PLUGIN_ERRORS, version_of_parts
 from dprl.privacy import PRIVACY_SETTINGS, Certificate, NoiseConfig, Privatizer, Streams
 from dprl.privacy.designs.base import PrivacySettings
@@ -42,11 +41,11 @@ _RAW_SCORES = "simulator"
 _USUAL = {"episodes": 200_000, "seeds": 10, "seed": 0}
 NAME_RULE = "must be 1 to 100 letters, digits, '.', '_' or '-', the first no sign"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_CLASSES: tuple[tuple[str, Mapping[str, type[Any]]], ...] = (
-    ("algorithm", ALGORITHMS),
-    ("env", ENVIRONMENTS),
-    ("privacy", PRIVACY_SETTINGS),
-)
+_SECTIONS: dict[str, Mapping[str, type[Any]]] = {
+    "algorithm": ALGORITHMS,
+    "env": ENVIRONMENTS,
+    "privacy": PRIVACY_SETTINGS,
+}
 """Classes that the sections of a config can describe."""
 CHOOSERS = {"algorithm": "name", "env": "name", "privacy": "model"}  # the key that selects the class of a section
 NEEDS_ITS_NAME = {"algorithm.preset", "privacy.rewards", "privacy.clipping", "algorithm.value"}
@@ -55,12 +54,13 @@ _ALWAYS_TOLD = {"algorithm.label", "env.name", "privacy.model", "privacy.epsilon
 """Settings that a label has wherever they vary."""
 NOT_OF_NOISE = {"name", "seeds", "audit", "label", "memory"}
 """Keys of a cell's config that do not change the noise of its first seed."""
-_ALGORITHM_LABEL = "algorithm_label"
 _RELEASE_NOISE = {"arithmetic": "exact", "entropy": "os"}
-_EXAMPLES = {
-    "algorithm": "algorithm: {name: private_ucb_vi}",
-    "env": "env: {name: riverswim, n_states: 6, horizon: 20}",
-}
+_KEYS = Keys(
+    {"name": str, "algorithm": Any, "env": Any, "privacy": Any, "episodes": int, "seeds": int, "seed": int}
+    | {"noise": Any, "release": bool, "audit": bool, "label": str, "memory": float | None},
+    required=("name", "algorithm", "env", "privacy", "episodes", "seeds"),
+)
+"""Keys of a config."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ class Experiment:
         try:
             return self.env.build()
         except ValueError as error:
-            raise UserError(placed(str(error), "env", self.as_mapping()["env"])) from None
+            raise at_key(error, "env", keys_of(type(self.env)).hints) from None
         except PLUGIN_ERRORS as error:
             if type(self.env).__module__.startswith("dprl."):
                 raise
@@ -335,54 +335,23 @@ def read_experiment(raw: object) -> Experiment:
     >>> [(release.channel, release.counter.levels) for release in certificate.releases]
     [('transitions_with_bit', 3)]
     """
-    section = require_mapping(raw, "config", _EXAMPLES["env"])
-    valid = [field.name for field in dataclasses.fields(Experiment) if field.name != _ALGORITHM_LABEL]
-    for key in section:
-        if key not in valid:
-            raise _unknown_at_the_top(key, valid)
-    for key, example in _EXAMPLES.items():
-        if key not in section:
-            raise UserError(f"{key}: is required, got nothing; write e.g. {example}")
-    algorithm, label = _without_label(section["algorithm"])
-    rooms: dict[str, Any] = {
-        _ALGORITHM_LABEL: label,
-        "algorithm": read_registered(algorithm, "algorithm", "name", ALGORITHMS),
-        "env": read_registered(section["env"], "env", "name", ENVIRONMENTS),
-    }
-    chosen = rooms["algorithm"]
-    if "privacy" not in section:
-        raise UserError(f"privacy: is required, got nothing; write e.g. {EXAMPLES[chosen.releases]}")
-    rooms["privacy"] = read_privacy(section["privacy"], chosen.releases, chosen.name)
-    noise = require_mapping(section.get("noise", {}), "noise", "noise: {arithmetic: exact, entropy: os}")
-    implied = _RELEASE_NOISE if section.get("release") is True else {}
-    rooms["noise"] = read_dataclass({**implied, **noise}, "noise", NoiseConfig)
-    return read_dataclass({**section, **rooms}, "", Experiment)
-
-
-def _without_label(algorithm: object) -> tuple[object, str]:
-    """Return the section of the algorithm without its label, and the label. Raises UserError."""
-    if not isinstance(algorithm, dict) or "label" not in algorithm:
-        return algorithm, ""
-    label = algorithm["label"]
-    if not isinstance(label, str):
-        raise broken_rule("algorithm.label", "must be text", label, "put it in quotes")
-    try:
-        _check_label("algorithm.label", label)
-    except ValueError as error:
-        raise UserError(str(error).replace("algorithm.label", "algorithm.label:", 1)) from None
-    return {key: value for key, value in algorithm.items() if key != "label"}, label
-
-
-def _unknown_at_the_top(key: str, valid: list[str]) -> UserError:
-    """Return the error for an unknown top-level key; it suggests the section that has the key, or the nearest name."""
-    owners = {
-        f"{section}.{key}": None
-        for section, registry in _CLASSES
-        if key == CHOOSERS[section] or any(key in field_names(cls) for cls in registry.values())
-    }
-    if owners:
-        return UserError(f"{key}: unknown key; did you mean {' or '.join(map(repr, owners))}?")
-    return unknown_key(shortened(key), valid)
+    section = require_mapping(raw, "")
+    for key in (each for each in section if each not in _KEYS.hints):
+        owners = [
+            f"{name}.{key}"
+            for name, registry in _SECTIONS.items()
+            if key == CHOOSERS[name] or any(key in keys_of(each).hints for each in registry.values())  # type: ignore[arg-type]
+        ]
+        if owners:
+            raise UserError(f"{key}: unknown key; did you mean {' or '.join(map(repr, owners))}?")
+    values = _KEYS.check(section, "")
+    values["algorithm"], told = read_registered(values["algorithm"], "algorithm", ALGORITHMS, "label")
+    values["env"], _ = read_registered(values["env"], "env", ENVIRONMENTS)
+    values["privacy"] = read_privacy(values["privacy"], values["algorithm"].releases)
+    noise = require_mapping(values.get("noise", {}), "noise")
+    implied = _RELEASE_NOISE if values.get("release") else {}
+    values["noise"] = made(NoiseConfig, keys_of(NoiseConfig).check({**implied, **noise}, "noise"), "noise")
+    return made(Experiment, {**values, "algorithm_label": told.get("label", "")}, "")
 
 
 def fits_as_name(text: str) -> bool:

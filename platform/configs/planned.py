@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dprl.algorithms.tabular.simulator import families_of_size
-from dprl.platform.configs.sections import COUNTS, read_privacy
+from dprl.platform.configs.sections import COUNTS, at_key, read_privacy
 from dprl.platform.errors import UserError, broken_rule
 from dprl.privacy import Certificate, Streams
 
@@ -30,7 +30,7 @@ def planned_certificate(settings: Mapping[str, Any]) -> Certificate:
     try:
         built = privacy.build(families, sizes["users"], Streams(0, "planned"))
     except ValueError as error:
-        raise UserError(f"privacy.{error}") from None
+        raise at_key(error, "privacy", section) from None
     found: Certificate = built.planned_certificate("planned counts")
     return found
 

@@ -1,250 +1,200 @@
-"""Reader of mappings into frozen dataclasses: checks names and types; the dataclasses check ranges."""
+"""Sections of a config: pydantic checks keys, types and names, and the packages' own dataclasses check ranges."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 import types
 import typing
-from collections.abc import Hashable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, create_model
 
-from dprl.platform.errors import UserError, broken_rule, dotted, nearest, shown, suggestion
+from dprl.platform.errors import UserError, broken_rule, dotted, fits_into_text, nearest, suggestion
 from dprl.privacy import PRIVACY_SETTINGS
 
 T = TypeVar("T")
 
-_TYPE_NAMES: dict[object, str] = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 GYMNASIUM_ID = re.compile(r"^[\w:./-]*-v\d+$")
-_LIST_OF_NAMES = re.compile(r"must be one of (?P<names>[^;]*?), got")
 COUNTS = "counts"
 EXAMPLES = {
-    "counts": "privacy: {model: jdp, epsilon: 1.0}, or {model: none} if no privacy is meant",
-    "gradients": "privacy: {model: ldp, epsilon: 5.0, mechanism: privunit}, or {model: none} if no privacy is meant",
-    "statistics": "privacy: {model: ldp, epsilon: 1.0, mechanism: gram_laplace}, or {model: none} if none is meant",
+    "algorithm": "algorithm: {name: private_ucb_vi}",
+    "env": "env: {name: riverswim, n_states: 6, horizon: 20}",
+    "privacy": "privacy: {model: ldp, epsilon: 1.0}, or {model: none} if no privacy is meant",
+    "noise": "noise: {arithmetic: exact, entropy: os}",
+}
+_TYPE_NAMES: dict[object, str] = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+_REMEDIES: dict[object, str] = {
+    int: "write a plain whole number",
+    float: "write a plain number",
+    str: "put it in quotes",
+    bool: "write true or false",
 }
 
 
-def require_mapping(value: object, path: str, example: str) -> dict[str, Any]:
-    """Return `value` if it is a mapping with text keys. Raises UserError."""
-    if not isinstance(value, dict):
-        raise broken_rule(path, "must be a mapping", value, f"write e.g. {example}")
-    for key in value:
-        if not isinstance(key, str):
-            raise broken_rule(path, "must have text keys", key, "quote it or remove it")
-        if ":" in key and value[key] is None:
-            raise broken_rule(path, "must have a space after every colon", key, f"write {key.replace(':', ': ', 1)}")
-    return value
+def _whole(value: object) -> object:
+    """Return 1e5 as the whole number that it is."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def read_registered(value: object, path: str, key: str, registry: Mapping[str, type[Any]]) -> object:
-    """Return the settings that section `value` describes: a class of `registry`, chosen by `key`. Raises UserError."""
-    names = sorted(registry)
-    given, where = (value[key], f"{path}.{key}") if isinstance(value, dict) and key in value else (value, path)
-    if path == "env" and isinstance(given, str) and GYMNASIUM_ID.search(given):
-        remedy = f"write env: {{name: gymnasium, env_id: {given}}}, or name: control if it has no table of transitions"
-        raise broken_rule(where, "must be a registered name, not an id of Gymnasium", given, remedy)
-    if isinstance(value, dict):
-        refuse_removed(value, path)
-    example = f"{path}: {{{key}: <name>}}, where the name is one of {', '.join(names)}"
-    section = dict(require_mapping(value, path, example))
-    if key not in section:
-        raise UserError(f"{path}.{key}: is required, got nothing; {suggestion('', names)}")
-    chosen = section.pop(key)
-    if not isinstance(chosen, str) or chosen not in registry:
-        remedy = suggestion(chosen, names)
-        if isinstance(chosen, str) and chosen.isidentifier() and Path(f"{chosen}.py").is_file():
-            remedy = f"load {chosen}.py, which is here, by DPRL_PLUGINS={chosen}, or {remedy}"
-        raise broken_rule(f"{path}.{key}", "must be a registered name", chosen, remedy)
-    valid = field_names(registry[chosen])
-    for name, setting in section.items():
-        if name in valid:
-            continue
-        owners = sorted(other for other, other_cls in registry.items() if name in field_names(other_cls))
-        if owners:
-            remedy = f"remove it, or choose {key}: {' or '.join(owners)}"
-            raise broken_rule(f"{path}.{name}", f"does not belong to {key} {chosen}", setting, remedy)
-    return read_dataclass(section, path, registry[chosen], implied=(key,))
+_Whole = Annotated[int, BeforeValidator(_whole)]
+_STRICT = ConfigDict(
+    strict=True, extra="forbid", allow_inf_nan=False, arbitrary_types_allowed=True, protected_namespaces=()
+)
 
 
-def read_privacy(value: object, releases: str, algorithm: str = "") -> Any:  # noqa: ANN401 - a kind of settings
-    """Return the settings that a config's section `privacy` describes, for a kind of releases. Raises UserError."""
-    kind, names = PRIVACY_SETTINGS[releases], sorted(PRIVACY_SETTINGS[releases].KEYS)
-    others = [other for other in PRIVACY_SETTINGS.values() if other is not kind]
-    at = f"with algorithm {algorithm}, whose users release {releases}"
-    if isinstance(value, dict):
-        refuse_removed(value, "privacy")
-    example = f"privacy: {{model: <name>}}, where the name is one of {', '.join(names)}"
-    section = require_mapping(value, "privacy", example)
-    if "model" not in section:
-        raise UserError(f"privacy.model: is required, got nothing; {suggestion('', names)}")
-    model = section["model"]
-    if not isinstance(model, str) or model not in names:
-        if isinstance(model, str) and any(model in other.KEYS for other in others):
-            remedy = "choose one of them, or another algorithm"
-            raise broken_rule("privacy.model", f"must be one of {', '.join(names)} {at}", model, remedy)
-        raise broken_rule("privacy.model", "must be a registered name", model, suggestion(model, names))
-    own, choices = kind.keys(model), kind.choices(model)
-    for key, setting in section.items():
-        if key in choices and not isinstance(setting, list | dict) and setting not in choices[key]:
-            close = nearest(setting, choices[key])
-            remedy = f"did you mean {close!r}?" if close else "choose one of them"
-            raise broken_rule(f"privacy.{key}", f"must be one of {', '.join(choices[key])}", setting, remedy)
-        if key in own or key == "model":
-            continue
-        owners = [name for name in names if key in kind.keys(name)]
-        if owners:
-            remedy = "remove it" if model == "shuffle" else f"remove it, or choose model: {' or '.join(owners)}"
-            raise broken_rule(f"privacy.{key}", f"does not belong to model {model}", setting, remedy)
-        if any(key in other.keys(name) for other in others for name in other.KEYS):
-            raise broken_rule(f"privacy.{key}", f"does not belong {at}", setting, "remove it")
-        raise unknown_key(f"privacy.{key}", ["model", *own])
-    if "epsilon" in own and "epsilon" not in section:
-        raise UserError("privacy.epsilon: is required, got nothing; add epsilon: <a number>")
-    return read_dataclass(section, "privacy", kind)
+class Keys:
+    """Keys of a section: their types, by name, and those that must be given."""
+
+    def __init__(self, hints: Mapping[str, Any], required: Iterable[str]) -> None:
+        self.hints, self.required = dict(hints), set(required)
+        whole = {int: _Whole, int | None: _Whole | None}
+        fields: dict[str, Any] = {
+            name: (whole.get(hint, hint), ... if name in self.required else None) for name, hint in self.hints.items()
+        }
+        self._model: type[BaseModel] = create_model("Section", __config__=_STRICT, **fields)
+
+    def check(self, section: Mapping[str, Any], path: str) -> dict[str, Any]:
+        """Return the section with every value of its type. Raises UserError for the first mistake."""
+        try:
+            valid = self._model.model_validate(dict(section))
+            return {key: getattr(valid, key) for key in section}
+        except ValidationError as error:
+            found = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
+        key = str(found["loc"][0])
+        place, hint, value = dotted(path, key), self.hints.get(key), section.get(key)
+        if found["type"] == "extra_forbidden":
+            raise UserError(f"{place}: unknown key; {suggestion(key, list(self.hints))}")
+        if found["type"] == "missing":
+            raise UserError(
+                f"{place}: is required, got nothing; add {EXAMPLES.get(place, f'{key}: <{describe_type(hint)}>')}"
+            )
+        what, names = describe_type(hint), choices(hint)
+        close = nearest(value, names)
+        remedy = (
+            f"did you mean {close!r}?"
+            if close
+            else _REMEDIES.get(hint, "choose one of them" if names else "correct or remove it")
+        )
+        if found["type"] == "finite_number":
+            what = f"{what} that is finite"
+        elif isinstance(value, list | dict) and value:
+            remedy = "for several values write {grid_search: [...]}" if key != "seeds" else "write the number of seeds"
+        raise broken_rule(place, f"must be {what}", value, remedy) from None
 
 
-def refuse_removed(section: Mapping[str, Any], path: str) -> None:
-    """Raise UserError for a key or a value of an earlier version."""
-    for key, value in section.items():
-        place = f"{path}.{key}" if path else key
-        remedy = REMOVED.get(place) or REMOVED.get(f"{place}={value}")
-        if remedy is not None:
-            raise broken_rule(place, "is no longer supported", value, remedy)
+@cache  # pydantic takes a millisecond for a class
+def keys_of(cls: Any, *more: str) -> Keys:  # noqa: ANN401 - a dataclass
+    """Return the keys of a section that describes `cls`, and `more` keys of text."""
+    hints, fields = typing.get_type_hints(cls), [field for field in dataclasses.fields(cls) if field.init]
+    required = [each.name for each in fields if each.default is each.default_factory is dataclasses.MISSING]
+    return Keys({field.name: hints[field.name] for field in fields} | dict.fromkeys(more, str), required)
 
 
-def read_dataclass(section: Mapping[str, Any], path: str, cls: type[T], implied: tuple[str, ...] = ()) -> T:
-    """Return cls(**section), every value's type checked; `implied` keys are valid names read elsewhere.
+@cache
+def _privacy_keys(releases: str, model: str) -> Keys:
+    """Return the keys of a trust model for a kind of releases."""
+    kind = PRIVACY_SETTINGS[releases]
+    hints = typing.get_type_hints(kind)
+    names = {key: Literal[tuple(listed)] for key, listed in kind.choices(model).items()}
+    return Keys({key: hints[key] for key in kind.keys(model)} | names, {"epsilon"} & set(kind.keys(model)))
 
-    Raises UserError on an unknown or missing key, a wrong type, or a value that the class refuses.
+
+def read_registered(value: object, path: str, registry: Mapping[str, type[T]], *more: str) -> tuple[T, dict[str, Any]]:
+    """Return the settings that section `value` describes, a class of `registry`, and the values of `more` keys of text.
+
+    Raises UserError.
     """
-    valid = field_names(cls)
-    refuse_removed(section, path)
-    for name in section:
-        if name not in valid:
-            raise unknown_key(dotted(path, name), [*implied, *valid])
-    hints = _hints(cast("Hashable", cls))
-    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
-        if field.init and field.name not in section and field.default is field.default_factory is dataclasses.MISSING:
-            what = describe_type(hints[field.name])
-            raise UserError(f"{dotted(path, field.name)}: is required, got nothing; add {field.name}: <{what}>")
-    places = {name: f"{path}.{name}" if path else name for name in section}
-    values = {name: _typed(value, places[name], hints[name], cls) for name, value in section.items()}
+    name: Any = value.get("name") if isinstance(value, dict) else value
+    if isinstance(name, str) and path == "env" and GYMNASIUM_ID.search(name):
+        remedy = f"write env: {{name: gymnasium, env_id: {name}}}, or name: control if it has no table of transitions"
+        raise broken_rule("env", "must have a registered name, not an id of Gymnasium", name, remedy)
+    section = require_mapping(value, path)
+    if isinstance(name, str) and name not in registry and name.isidentifier() and Path(f"{name}.py").is_file():
+        remedy = f"load {name}.py, which is here, by DPRL_PLUGINS={name}"
+        raise broken_rule(f"{path}.name", "must be a registered name", name, remedy)
+    options = {each: keys_of(cls, *more) for each, cls in sorted(registry.items())}  # type: ignore[arg-type]
+    found = _chosen(section, path, "name", options)
+    others = {key: found.pop(key) for key in more if key in found}
+    return made(registry[found.pop("name")], found, path), others
+
+
+def read_privacy(value: object, releases: str) -> Any:  # noqa: ANN401 - a kind of settings
+    """Return the settings that a config's section `privacy` describes, for a kind of releases. Raises UserError."""
+    section, kind = require_mapping(value, "privacy"), PRIVACY_SETTINGS[releases]
+    options = {model: _privacy_keys(releases, model) for model in sorted(kind.KEYS)}
+    return made(kind, _chosen(section, "privacy", "model", options, f" for {releases}"), "privacy")
+
+
+def _chosen(
+    section: dict[str, Any], path: str, chooser: str, options: Mapping[str, Keys], of: str = ""
+) -> dict[str, Any]:
+    """Return a section with every value of its type; its key `chooser` selects the keys that it may have."""
+    if chooser not in section:
+        raise UserError(f"{path}.{chooser}: is required, got nothing; {suggestion('', list(options))}")
+    name = section[chooser]
+    if not isinstance(name, str) or name not in options:
+        rule = f"must be a registered {chooser}{of}"
+        raise broken_rule(f"{path}.{chooser}", rule, name, suggestion(name, list(options)))
+    own = {key: setting for key, setting in section.items() if key != chooser}
+    for key, setting in own.items():
+        owners = [other for other, keys in options.items() if key in keys.hints]
+        if owners and name not in owners:
+            remedy = f"remove it, or choose {chooser}: {' or '.join(owners)}"
+            raise broken_rule(f"{path}.{key}", f"does not belong to {chooser} {name}", setting, remedy)
+    return {chooser: name, **options[name].check(own, path)}
+
+
+def made(cls: type[T], values: Mapping[str, Any], path: str) -> T:
+    """Return cls(**values). Raises UserError, placed at its section, for values that the class refuses."""
     try:
         return cls(**values)
     except ValueError as error:
-        raise UserError(placed(str(error), path, section)) from None
+        raise at_key(error, path, values) from None
 
 
-@cache  # computing these takes longer than reading a section
-def _hints(cls: Hashable) -> dict[str, Any]:
-    return typing.get_type_hints(cls)
+def at_key(error: ValueError, path: str, keys: Container[str]) -> UserError:
+    """Return the error of a class whose settings are section `path`; by convention its text begins with the key."""
+    key, _, rule = str(error).partition(" ")
+    key = key.rstrip(":")
+    return UserError(f"{dotted(path, key)}: {rule}" if key in keys else f"{path or 'config'}: {error}")
 
 
-def unknown_key(path: str, valid: list[str]) -> UserError:
-    """Return the error for an unknown key, with the nearest valid name."""
-    return UserError(f"{path}: unknown key; {suggestion(path.rpartition('.')[2], valid)}")
+def require_mapping(value: object, path: str) -> dict[str, Any]:
+    """Return `value` if it is a mapping with text keys, none of an earlier version. Raises UserError."""
+    if not isinstance(value, dict):
+        raise broken_rule(
+            path or "config", "must be a mapping", value, f"write e.g. {EXAMPLES.get(path, EXAMPLES['env'])}"
+        )
+    for key, setting in value.items():
+        if not isinstance(key, str) or not fits_into_text(key):
+            raise broken_rule(path or "config", "must have text keys", key, "quote it or remove it")
+        if ":" in key and setting is None:
+            remedy = f"write {key.replace(':', ': ', 1)}"
+            raise broken_rule(path or "config", "must have a space after every colon", key, remedy)
+        place = dotted(path, key)
+        if instead := REMOVED.get(place) or REMOVED.get(f"{place}={setting}"):
+            raise broken_rule(place, "is no longer supported", setting, instead)
+    return value
 
 
 def describe_type(hint: object) -> str:
     """Return the description of a value of type `hint` for a message."""
     if hint in _TYPE_NAMES:
         return _TYPE_NAMES[hint]
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin is typing.Literal:
-        return "one of " + ", ".join(str(argument) for argument in arguments)
-    if origin in (typing.Union, types.UnionType):
-        return " or ".join("null" if part is type(None) else describe_type(part) for part in arguments)
+    if names := choices(hint):
+        return f"one of {', '.join(names)}"
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        return " or ".join("null" if part is type(None) else describe_type(part) for part in typing.get_args(hint))
     return str(hint).replace("typing.", "")
 
 
-def choices(cls: type[Any], key: str, hint: object) -> list[str]:
-    """Return the names that `key` of `cls` may have; none if it is a number or free text.
-
-    A type may list them. Otherwise the class does: by convention, it refuses '' with a list of its choices.
-    """
-    if typing.get_origin(hint) is typing.Literal:
-        return [str(name) for name in typing.get_args(hint)]
-    if hint is not str or hasattr(cls, "names"):  # names that depend on the trust model
-        return []
-    required = [
-        field.name
-        for field in dataclasses.fields(cls)
-        if field.init and field.default is field.default_factory is dataclasses.MISSING
-    ]
-    try:
-        cls(**{**dict.fromkeys(required, 1), key: ""})
-    except (ValueError, TypeError) as error:  # 1 may be of a wrong type
-        listed = _LIST_OF_NAMES.search(str(error))
-        return listed["names"].split(", ") if listed else []
-    return []
-
-
-def _typed(value: object, path: str, hint: object, cls: type[Any]) -> object:
-    """Return `value` as type `hint`; an integer may be written as 1e5, but a number may not be text."""
-    if dataclasses.is_dataclass(value):
-        return value
-    if isinstance(value, float) and not math.isfinite(value):
-        raise broken_rule(path, f"must be {describe_type(hint)} that is finite", value, "give a finite number")
-    if hint is int and isinstance(value, float) and value.is_integer():
-        value = int(value)
-    try:
-        adapter: TypeAdapter[object] = TypeAdapter(cast(Any, hint), config=ConfigDict(strict=True))
-        return adapter.validate_python(value)
-    except ValidationError:
-        remedy = {str: "put it in quotes", bool: "write true or false"}.get(hint, "correct or remove it")  # type: ignore[call-overload]
-        if path == "seeds" and isinstance(value, list) and value:
-            remedy = f"write their number, seeds: {len(value)}" + (f", and seed: {value[0]}" if value[0] else "")
-        elif isinstance(value, list) and value:
-            remedy = f"for several write {{grid_search: {shown(value)}}}"
-        elif names := choices(cls, path.rpartition(".")[2], hint):
-            close = nearest(value, names)
-            remedy = f"did you mean {close!r}?" if close else "choose one of them"
-            raise broken_rule(path, f"must be one of {', '.join(names)}", value, remedy) from None
-        elif hint in (int, float):
-            remedy = _number_remedy(value)
-        raise broken_rule(path, f"must be {describe_type(hint)}", value, remedy) from None
-
-
-def _number_remedy(value: object) -> str:
-    """Return the remedy for a `value` that is not a number or not an integer."""
-    if isinstance(value, float):
-        low, high = math.floor(value), math.ceil(value)
-        return f"write {low} or {high}" if low else f"write {high}"  # many keys do not accept 0
-    try:
-        number = float(value) if isinstance(value, str) else math.nan
-    except ValueError:
-        return "write a plain number"
-    if isinstance(value, str) and not math.isfinite(number):
-        return "give a finite number"
-    if isinstance(value, str) and "_" in value:
-        return f"write {value.replace('_', '')}"
-    return "write it without quotes" if isinstance(value, str) else "write a plain number"
-
-
-def placed(message: str, path: str, section: Mapping[str, Any]) -> str:
-    """Return a package's message with the path of the key concerned and the nearest valid name.
-
-    By convention the message begins with the field's name, and lists choices as 'must be one of a, b, got ...'.
-    """
-    first = message.partition(" ")[0]
-    if first in section:
-        path, message = dotted(path, first), message[len(first) :].lstrip()
-        listed = _LIST_OF_NAMES.search(message)
-        close = nearest(section[first], listed["names"].split(", ")) if listed else None
-        if close:
-            message = f"{message.partition(';')[0]}; did you mean {close!r}?"
-    return f"{path or 'experiment'}: {message}"
-
-
-def field_names(cls: type[Any]) -> list[str]:
-    """Return the keys of a section that describes `cls`."""
-    return [field.name for field in dataclasses.fields(cls) if field.init]
+def choices(hint: object) -> list[str]:
+    """Return the names that a value of type `hint` may have; none if it is a number or free text."""
+    return [str(name) for name in typing.get_args(hint)] if typing.get_origin(hint) is Literal else []
 
 
 REMOVED: dict[str, str] = {

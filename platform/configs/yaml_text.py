@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any, ClassVar
 
 import yaml
 
-from dprl.platform.configs.grid import require_few_values
 from dprl.platform.errors import UserError
 
 
@@ -34,8 +34,8 @@ class _Loader(yaml.SafeLoader):
             if not isinstance(key_node, yaml.ScalarNode):
                 continue
             if key_node.value in seen:
-                line = key_node.start_mark.line + 1
-                raise UserError(f"line {line}: every key may appear once, got {key_node.value!r} twice; remove one")
+                twice = f"the key {key_node.value!r} twice in a mapping"
+                raise yaml.MarkedYAMLError(problem=twice, problem_mark=key_node.start_mark)
             seen.add(key_node.value)
         return dict(super().construct_mapping(node, deep=deep))
 
@@ -76,17 +76,14 @@ def read_yaml(text: str, source: str) -> object:
     """
     try:
         parsed: object = yaml.load(text, Loader=_Loader)
-        require_few_values(parsed)
+        json.dumps(parsed)  # ValueError for an alias that contains itself
         return parsed
-    except UserError as error:
-        raise UserError(f"{source}: {error}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f" (line {mark.line + 1})" if mark is not None else ""
-        problem = getattr(error, "problem", None) or type(error).__name__
-        raise UserError(
-            f"{source}: must be YAML, got {problem}{where}; check indentation, colons and brackets"
-        ) from None
+        problem = getattr(error, "problem", None) or error
+        remedy = "check indentation, colons, brackets and repeated keys"
+        raise UserError(f"{source}: must be YAML, got {problem}{where}; {remedy}") from None
 
 
 def write_yaml(mapping: dict[str, Any]) -> str:

@@ -107,7 +107,7 @@ def _keys(cls: type[Any]) -> Entry:
     if hasattr(cls, "builds"):
         found["kind"] = cls.builds.kind
     hints = typing.get_type_hints(cls)
-    return found | {"keys": [_key(cls, field, hints[field.name]) for field in dataclasses.fields(cls) if field.init]}
+    return found | {"keys": [_key(field, hints[field.name]) for field in dataclasses.fields(cls) if field.init]}
 
 
 def _privacy_keys(settings: type[Any], model: str) -> list[Entry]:
@@ -121,9 +121,9 @@ def _privacy_keys(settings: type[Any], model: str) -> list[Entry]:
     return keys
 
 
-def _key(cls: type[Any], field: dataclasses.Field[Any], hint: object) -> Entry:
+def _key(field: dataclasses.Field[Any], hint: object) -> Entry:
     """Return one key of a section: its name, type, choices if there are few, and default if there is one."""
-    names = choices(cls, field.name, hint)
+    names = choices(hint)
     found: Entry = {"key": field.name, "type": "text" if names else describe_type(hint)}
     if names:
         found["choices"] = names

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 import numpy as np
 import pytest
@@ -78,7 +79,7 @@ def test_optimum_of_a_corridor_by_hand(width: int, height: int) -> None:
 @pytest.mark.parametrize(("width", "height"), [(3, 3), (5, 5), (4, 7), (11, 11)])
 @pytest.mark.parametrize("horizon", [1, 30])
 def test_without_slips_the_optimum_is_the_time_left_after_a_shortest_path(
-    width: int, height: int, horizon: int, layout: str
+    width: int, height: int, horizon: int, layout: Any
 ) -> None:
     mdp = GridWorld(width=width, height=height, horizon=horizon, slip=0.0, layout=layout).build()
     values, _ = mdp.optimum()
@@ -90,7 +91,7 @@ def test_without_slips_the_optimum_is_the_time_left_after_a_shortest_path(
 
 
 @pytest.mark.parametrize("layout", ["open", "four_rooms"])
-def test_rows_are_distributions_and_the_same_at_every_step(layout: str) -> None:
+def test_rows_are_distributions_and_the_same_at_every_step(layout: Any) -> None:
     mdp = GridWorld(width=6, height=5, layout=layout, slip=0.37).build()
     np.testing.assert_allclose(mdp.transitions.sum(axis=-1), 1.0, rtol=1e-15)
     np.testing.assert_array_equal(mdp.transitions, np.broadcast_to(mdp.transitions[0], mdp.transitions.shape))

@@ -80,7 +80,7 @@ def test_settings_replace_those_of_a_config() -> None:
         ({"privacy": {"model": "jdp"}}, "^privacy.epsilon: is required, got nothing; "),
         (
             {"privacy": {"model": "ldp", "epsilon": 1.0, "mechanism": "gaussian"}},
-            r"^ldp epsilon=1: privacy.mechanism must have pure privacy without a delta.* delta: 1e-6",
+            r"^ldp epsilon=1: privacy.mechanism: must have pure privacy without a delta.* delta: 1e-6",
         ),
     ],
 )
@@ -308,7 +308,7 @@ def test_sizes_of_planned_counts_are_whole_numbers() -> None:
     assert dprl.certify(users=10.0, **sizes)[0].to_dict() == dprl.certify(users=10, **sizes)[0].to_dict()
     with pytest.raises(
         dprl.UserError,
-        match=r"^privacy\.mechanism must have pure privacy without a delta, as laplace, .*got 'gaussian'",
+        match=r"^privacy\.mechanism: must have pure privacy without a delta, as laplace, .*got 'gaussian'",
     ):
         dprl.certify(users=10, mechanism="gaussian", **sizes)
     with pytest.raises(dprl.UserError, match=r"^users: must be a whole number from 1 to \d+, got 0; choose one in th"):

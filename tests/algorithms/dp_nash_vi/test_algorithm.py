@@ -286,7 +286,7 @@ def test_both_names_are_one_algorithm() -> None:
 
 
 @pytest.mark.parametrize("memory", ["none", "outcome"])
-def test_biased_rock_paper_scissors_is_learned(memory: str, learner: Learner) -> None:
+def test_biased_rock_paper_scissors_is_learned(memory: Any, learner: Learner) -> None:
     """The output approaches (1/16, 10/16, 5/16) for both players wherever play goes, and exploitability falls."""
     game = RockPaperScissors(horizon=2, payoffs="biased", memory=memory).build()
     run, expected = learner(game, 20_000, name="dp_nash_vi", bonus_scale=1e-4), np.array([1.0, 10.0, 5.0]) / 16

@@ -46,6 +46,17 @@ def write(folder: Path, text: str, name: str = "try.yaml") -> Path:
     return file
 
 
+def test_an_override_below_a_grid_changes_the_alternatives_that_have_the_key(tmp_path: Path) -> None:
+    trust = {"grid_search": [{"model": "none"}, {"model": "jdp", "epsilon": 1.0}]}
+    cells = load_cells(write(tmp_path, yaml.safe_dump({**BASE, "privacy": trust})), ["privacy.epsilon=2"])
+    assert [(cell.privacy.model, cell.privacy.epsilon) for cell in cells] == [("none", 0.0), ("jdp", 2.0)]
+
+
+def test_keys_beside_a_grid_belong_to_every_alternative() -> None:
+    beside = {"privacy": {"epsilon": 1, "grid_search": [{"model": "jdp"}, {"model": "ldp"}]}}
+    assert expand(beside) == [{"privacy": {"epsilon": 1, "model": model}} for model in ("jdp", "ldp")]
+
+
 @pytest.mark.parametrize("text", ["100000", "1e5", "1.0e+5", "0100000", "100000.0"])
 def test_whole_numbers_may_be_written_in_any_way(tmp_path: Path, text: str) -> None:
     file = write(tmp_path, yaml.safe_dump(BASE).replace("episodes: 100", f"episodes: {text}"))
@@ -112,16 +123,6 @@ def test_an_override_may_be_a_grid_and_a_value_may_hold_an_equals_sign() -> None
 
 def test_a_mapping_without_grids_is_one_point() -> None:
     assert expand(BASE) == [BASE]
-
-
-@pytest.mark.parametrize("nested", [lambda inner: {"grid_search": [inner]}, lambda inner: {"a": inner}])
-def test_grids_and_sections_are_nested_up_to_one_depth(nested: Any) -> None:
-    grid: Any = {"a": 1}
-    for _ in range(19):
-        grid = nested(grid)
-    assert len(expand(grid)) == 1
-    with pytest.raises(UserError, match="may be nested 20 deep, got more"):
-        expand(nested(grid))
 
 
 def test_grids_multiply_in_the_order_of_the_file_the_last_varying_fastest() -> None:

@@ -21,7 +21,7 @@ SECTIONS: dict[str, dict[str, Any]] = {
 def test_a_removed_name_is_refused_with_what_to_write_instead(entry: str) -> None:
     place, _, value = entry.partition("=")
     section, key = place.split(".")
-    raw = {"name": "old", "episodes": 1000, **SECTIONS, section: {**SECTIONS[section], key: value or "x"}}
+    raw = {"name": "old", "episodes": 1000, "seeds": 1, **SECTIONS, section: {**SECTIONS[section], key: value or "x"}}
     with pytest.raises(UserError) as refused:
         read_experiment(raw)
     assert str(refused.value).startswith(f"{place}: is no longer supported, got ")
@@ -31,6 +31,12 @@ def test_a_removed_name_is_refused_with_what_to_write_instead(entry: str) -> Non
 @pytest.mark.parametrize("name", ["private_ucb_vi", "private_ucb_po", "dp_ucbvi", "dp_nash_vi"])
 def test_known_transitions_are_refused_where_they_are_gone(name: str) -> None:
     """The key itself remains: another algorithm has it."""
-    raw = {"name": "old", "episodes": 1000, **SECTIONS, "algorithm": {"name": name, "known_transitions": True}}
+    raw = {
+        "name": "old",
+        "episodes": 1000,
+        "seeds": 1,
+        **SECTIONS,
+        "algorithm": {"name": name, "known_transitions": True},
+    }
     with pytest.raises(UserError, match=rf"known_transitions: does not belong to name {name}, .* bernstein_vi$"):
         read_experiment(raw)
