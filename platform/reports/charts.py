@@ -9,11 +9,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-from jinja2 import Template
 
 from dprl.algorithms import Metric
 from dprl.platform.errors import first_of
 from dprl.platform.reports.number_texts import epsilon_text, power_text
+from dprl.platform.reports.templates import sentence
 from dprl.platform.reports.verdicts import trust_word
 from dprl.platform.results.cells import (
     EPISODES,
@@ -58,12 +58,6 @@ _MOST_POINTS, _MOST_BLOCKS = 160, 25
 _LIGHTEST = 0.55
 """Tint of the smallest epsilon."""
 _HORIZON, _CALIBRATION = "env.horizon", "privacy.calibration"
-_CAPTION = Template(
-    "{{ meaning }}{{ 'Geometric mean' if log else 'Mean' }} over {{ seeds }} seeds with 95% {{ interval }}, from 3 "
-    "seeds on.{% if delta %} \u03b4 = {{ delta }}{% if several %} where no label says otherwise{% endif %}.{% endif %}"
-    "{% if unproved %} NO PRIVACY, so not drawn: {{ unproved | join('; ') }}.{% endif %}"
-    "{% if lost %} Lines of worse values that are left out: {{ lost }}.{% endif %}"
-)
 
 
 class Axis(NamedTuple):
@@ -434,14 +428,13 @@ def _charts(
     table = lines.merge(pd.concat(points), on="item", sort=False)
     table["unlearned"] = table.groupby("panel")["unlearned"].transform("max")
     kept = pd.concat([_best_lines(panel, metric.better == "low") for _, panel in table.groupby("panel", sort=False)])
-    seeds, deltas = sorted({cell.seeds for cell in cells}), {cell.delta for cell in cells if cell.certified}
-    caption = _CAPTION.render(
+    caption = sentence(
+        "caption",
         meaning=meaning,
         log=floor is not None,
-        seeds=" to ".join(str(number) for number in dict.fromkeys((seeds[0], seeds[-1]))),
+        seeds=sorted({cell.seeds for cell in cells}),
         interval="bands of whole curves" if curves else "intervals",
-        delta=delta_text(min(deltas)) if deltas - {0.0} else "",
-        several=len(deltas) > 1,
+        deltas=sorted({cell.delta for cell in cells if cell.certified}) or [0.0],
         unproved=unproved,
         lost=len(table[["panel", "line"]].drop_duplicates()) - len(kept[["panel", "line"]].drop_duplicates()),
     )

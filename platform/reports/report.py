@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Template
-
 from dprl.algorithms import Metric
 from dprl.atomic_files import write_bytes, write_json, write_text
 from dprl.platform.errors import UserError
@@ -28,9 +26,9 @@ from dprl.platform.reports.number_texts import (
     rounded,
 )
 from dprl.platform.reports.tables import noise_note
-from dprl.platform.reports.templates import badge, template
+from dprl.platform.reports.templates import sentence, template
 from dprl.platform.reports.terminal import Table
-from dprl.platform.reports.verdicts import BADGES, badge_of, privacy_text, standing_text, trust_word
+from dprl.platform.reports.verdicts import VERDICTS, badge, privacy_text, trust_word, verdict_id
 from dprl.platform.results.cells import (
     EPISODES,
     Cell,
@@ -74,18 +72,6 @@ _FIGURES_FILE = "report_figures.json"
 """List of a report's figures, so that the next report in the same folder removes these files and no others."""
 _MOST_BUDGETS, _MOST_CELLS = 200, 300
 """Rows of the page's tables; report.csv and `dprl report --json` have all."""
-_ANSWER = Template(
-    "{% if best.model != 'none' and best.cell.unlearned %}"
-    "Nothing was learned within any certified privacy budget on {{ best.group.title }}"
-    "{% else %}{{ 'Without privacy' if best.model == 'none' else 'At ' ~ budget }}, {{ algorithm }} is best on "
-    "{{ best.group.title }}: {{ label | lower }} {{ value }}{% if cost %}, {{ cost }} relative to no privacy{% endif %}"
-    "{% endif %}"
-)
-_MISSING = Template(
-    "{{ name }} has {{ done }} of {{ status.cells or 'an unknown number of' }} cells"
-    "{% if status.cells_failed %}, {{ status.cells_failed }} failed (logs in {{ logs }}){% endif %}; "
-    "resume with: {{ status.command }}"
-)
 
 
 # ---- the answer ----
@@ -99,7 +85,8 @@ def answer_of(groups: Sequence[Group]) -> str:
     if best.place is None:
         return "No cell certifies a finite \u03b5"
     label, value, cost = _numbers(best)
-    answer: str = _ANSWER.render(
+    return sentence(
+        "answer",
         best=best,
         budget=_budget(best),
         algorithm=algorithm_name(best.cell.row),
@@ -107,7 +94,6 @@ def answer_of(groups: Sequence[Group]) -> str:
         value=estimate_text(value),
         cost="" if cost is None else effect_text(cost),
     )
-    return answer
 
 
 def leading_budget(groups: Sequence[Group]) -> Best | None:
@@ -176,7 +162,7 @@ def budget_table(groups: Sequence[Group]) -> Table:
             "Best": "no cell certifies this",
         }
         if best.place is not None:
-            row["Best"] = f"{group.settings[best.place]}, {standing_text(best.cell.certificate)}"
+            row["Best"] = f"{group.settings[best.place]}, {privacy_text(best.cell.certificate)}"
             row["Value"] = estimate_text(shown(group, best.cell))
             if best.cell.unlearned:  # such a cell is the best of no others, and its value no cost of privacy
                 row["Best"] += " (nothing was learned)"
@@ -265,7 +251,7 @@ def _cell_rows(groups: Sequence[Group]) -> list[dict[str, str]]:
                     "Claimed \u03b5": claimed if cell.private else "",
                     "\u03b4": delta_number(cell.delta) if cell.private else "",
                     "Certified \u03b5": bound(cell.proved, "\u221e"),
-                    "Claim": badge(badge_of(cell.certificate)),
+                    "Claim": badge(verdict_id(cell.certificate)),
                     **({value_label(group.metric, group.unit): _value(group, cell)} if group.metric else {}),
                     "Cost of privacy": "" if reference is None else effect_text(group.effect(i, reference)),
                     "To half regret": _median_text(row, "halved_at"),
@@ -334,7 +320,7 @@ class SweepReport:
             # The status is older if the sweep was killed.
             done, status = len(layout.require_finished()), layout.status()
             if done != status.cells:
-                missing.append(_MISSING.render(name=layout.name, done=done, status=status, logs=layout.logs))
+                missing.append(sentence("missing", layout.name, done, status, layout.logs))
         cells = read_cells(layouts, damaged)
         if not cells:
             raise UserError(f"SWEEP: must have a cell that can be read: {damaged[0]}")
@@ -386,7 +372,7 @@ class SweepReport:
         """Return the page with these figures. certificates: labels and relative paths of pages; others: see `write`."""
         cells = self.cells
         rows, best = [cell.row for cell in cells], budget_table(self.groups)
-        verdicts = [badge_of(cell.certificate) for cell in cells]
+        verdicts = [verdict_id(cell.certificate) for cell in cells]
         answer = answer_of(self.groups) or "These cells have no headline to compare"
         headlines = [group.metric for group in self.groups if group.metric is not None]
         metrics = dict.fromkeys([*headlines, *results_in({key for row in rows for key in row})])
@@ -399,7 +385,7 @@ class SweepReport:
             best=best._replace(body=best.body[:_MOST_BUDGETS]),
             further=len(best.body[_MOST_BUDGETS:]),
             asked=asked_table(self.groups),
-            claims=[(key, BADGES[key][1], verdicts.count(key)) for key in BADGES if key in verdicts],
+            claims=[(key, each.meaning, verdicts.count(key)) for key, each in VERDICTS.items() if key in verdicts],
             noise=noise_note(rows),
             seeds=sorted({cell.seeds for cell in cells}),
             cells=len(cells),
@@ -407,6 +393,7 @@ class SweepReport:
             saturation=f"{SATURATION_NOTE}; try {SATURATION_REMEDY}",
             certificates=certificates,
             metrics=[(title_of(each), each.definition or full_label(each), each) for each in metrics],
+            badge=badge,
             halves=any("halved_at" in row for row in rows),
             shared=shared_settings(rows),
             versions=dict.fromkeys(folder.made_by() for cell in cells for folder in cell.folders),

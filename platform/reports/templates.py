@@ -1,26 +1,57 @@
-"""Templates of pages: jinja2 with one stylesheet."""
+"""Templates of pages, and sentences in text: jinja2, with numbers as in `number_texts`."""
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template, Undefined
 from markupsafe import Markup, escape
 
-from dprl.platform.reports.verdicts import BADGES
+from dprl.platform.reports.number_texts import bound, delta_number, number
+
+_HERE = Path(__file__).parent
 
 
 @cache  # each cell has a page
 def template(name: str) -> Template:
     """Return the template of a page in this folder: 'report' or 'certificate'."""
-    here = Path(__file__).parent
-    environment = Environment(
-        loader=FileSystemLoader(here), autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
+    found = _environment(pages=True)
+    found.globals["style"] = Markup((_HERE / "report.css").read_text(encoding="utf-8"))
+    return found.get_template(f"{name}.html.j2")
+
+
+def sentence(name: str, *values: object, **fields: object) -> str:
+    """Return a sentence of `sentences.j2`, filled in."""
+    return " ".join(str(getattr(_sentences(), name)(*values, **fields)).split())
+
+
+@cache
+def _sentences() -> Any:  # noqa: ANN401 - jinja2's module of macros
+    return _environment(pages=False).get_template("sentences.j2").module
+
+
+def _environment(*, pages: bool) -> Environment:
+    """Return jinja2's settings for pages or for sentences. Numbers may be texts, as infinity is in JSON."""
+    found = Environment(
+        loader=FileSystemLoader(_HERE),
+        autoescape=pages,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined if pages else Undefined,  # a certificate may lack optional fields
     )
-    environment.filters["code"] = _with_code
-    environment.globals |= {"style": Markup((here / "report.css").read_text(encoding="utf-8")), "badge": badge}
-    return environment.get_template(f"{name}.html.j2")
+    found.globals["inf"] = math.inf
+    found.tests["encoding"] = lambda mechanism: mechanism.endswith("_encoding")
+    found.filters |= {
+        "code": _with_code,
+        "number": lambda value: number(float(value)),
+        "bound": lambda value: bound(float(value)),
+        "delta": lambda value: delta_number(float(value)),
+        "general": "{:g}".format,
+    }
+    return found
 
 
 def _with_code(text: str) -> Markup:
@@ -28,8 +59,3 @@ def _with_code(text: str) -> Markup:
     parts = [text] if isinstance(text, Markup) else text.split("`")
     code = Markup("<code>{}</code>")
     return Markup("").join(code.format(part) if i % 2 else escape(part) for i, part in enumerate(parts))
-
-
-def badge(key: str) -> Markup:
-    """Return the badge of a verdict."""
-    return Markup('<span class="badge {}">{}</span>').format(key, BADGES[key][0])

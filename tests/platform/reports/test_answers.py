@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dprl.platform.reports.report import answer_of, asked_table, budget_table, leading_budget
-from dprl.platform.reports.verdicts import standing_text
+from dprl.platform.reports.verdicts import privacy_text
 from dprl.platform.results.cells import Cell
 from dprl.platform.results.compare import Best, Group, best_cells, groups_of, with_comparison
 from tests.platform.results.cases import report_cell
@@ -144,9 +144,9 @@ def test_a_larger_delta_does_not_win_within_a_smaller_one() -> None:
 
 def test_an_audit_is_named() -> None:
     refuted = report_cell(LOW, proved=3.0, audit={"verdict": "refuted", "contradicts_proof": False})
-    assert standing_text(refuted.certificate).endswith("REFUTED by its audit")
+    assert privacy_text(refuted.certificate).endswith("REFUTED by its audit")
     wrong = report_cell(LOW, audit={"verdict": "refuted", "contradicts_proof": True})
-    assert standing_text(wrong.certificate) == "central, NO PRIVACY: its audit REFUTES the proof"
+    assert privacy_text(wrong.certificate) == "central, NO PRIVACY, REFUTED by its audit"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from dprl.platform.reports.number_texts import number
-from dprl.platform.reports.verdicts import audit_text, certificate_facts, privacy_text, verdict_line
+from dprl.platform.reports.templates import sentence
+from dprl.platform.reports.verdicts import certificate_facts, privacy_text, verdict_line
 from tests.platform.reports.cases import NONE, cell, jdp
 
 APPROXIMATE = jdp(1.0, delta=1e-6, counter="binary_tree", families="separate")
@@ -40,16 +41,13 @@ def test_a_delta_that_allows_to_publish_a_record_is_noted() -> None:
 
 def test_an_approximate_guarantee_is_told_with_its_delta() -> None:
     found = told(APPROXIMATE)
-    assert privacy_text(found) == "central, certified \u03b5 = 1, \u03b4 = 10\u207b\u2076"
+    assert privacy_text(found) == "central, certified \u03b5 = 1, \u03b4 = 10\u207b\u2076, holds"
     assert facts(found, "protects") == [f"{found['unit']}; neighbours: {found['adjacency']}"]
     assert facts(found, "observer") == [f"jdp: {found['observer']}"]
     assert facts(found, "requested") == ["epsilon 1, delta 1e-06"]
     assert facts(found, "claimed")[0].startswith("epsilon 1, delta 1e-06, by the requested guarantee")
-    assert facts(found, "proved") == [
-        "no pure epsilon, but a finite one at each delta below",
-        "epsilon 0.8725 at delta 1e-05, epsilon 1 at delta 1e-06",
-        "delta 1e-06 at epsilon 1",
-    ]
+    at = "epsilon 0.8725 at delta 1e-05, epsilon 1 at delta 1e-06; delta 1e-06 at epsilon 1"
+    assert facts(found, "proved") == [f"no pure epsilon; {at}"]
     transitions = "transitions: gaussian, scale 65.45, 72 numbers, a user is in up to 10 noisy sums of each"
     assert facts(found, "noise")[0] == f"{transitions}; float64-idealised, seeded"
     assert facts(found, "error") == [
@@ -68,12 +66,11 @@ def test_a_claim_that_fails_as_a_pure_one_is_told_with_what_holds_at_the_smalles
 def test_a_pure_guarantee_is_told_without_delta() -> None:
     found = told(jdp(1.0, calibration="printed"))
     assert privacy_text(found) == "central, certified \u03b5 = 2.896 (the claim of 1 fails)"
-    proved = facts(found, "proved")
-    assert proved[0] == "pure epsilon 2.896 (exact: some pair of neighbours attains it)"
+    (proved,) = facts(found, "proved")
+    assert proved.startswith("pure epsilon 2.896 (exact: some pair of neighbours attains it); epsilon ")
     bound = found["proved"] | {"tightness": "upper bound"}
-    shown = facts(found | {"proved": bound}, "proved")
-    assert shown[0] == "pure epsilon 2.896 (an upper bound)"
-    assert not any("public" in text for text in shown)
+    (shown,) = facts(found | {"proved": bound}, "proved")
+    assert shown.startswith("pure epsilon 2.896 (an upper bound); epsilon ")
 
 
 @pytest.mark.parametrize(
@@ -113,19 +110,6 @@ def test_less_noise_that_is_known_is_named() -> None:
     assert facts(told(NONE), "best known") == []
 
 
-def test_a_report_that_detects_visits_earlier_is_named_whatever_its_noise_over_a_row() -> None:
-    found = told(APPROXIMATE)
-    best = {"mechanism": "laplace", "rms": 40.0, "ratio": 0.999, "threshold": 36.0}
-    better = "for epsilon 1, delta 1e-06: mechanism: laplace; standard deviation 40"
-    for threshold, line in (
-        (187.0, f"{better}; counts exceed their standard deviation from 36 visits on, not 187"),
-        (36.1, "this one"),
-        (20.0, "this one"),
-    ):
-        error = found["error"] | {"threshold": threshold}
-        assert facts(found | {"error": error, "best_available": best}, "best known") == [line]
-
-
 def test_runs_of_a_joint_certificate_are_named() -> None:
     of = [{"algorithm": "pucb", "users": 1234, "checksum": "ab"}, {"algorithm": "pgc", "users": 9, "checksum": "cd"}]
     runs = "pucb (1,234 users, checksum ab), pgc (9 users, checksum cd)"
@@ -135,8 +119,8 @@ def test_runs_of_a_joint_certificate_are_named() -> None:
 
 def test_an_audit_is_told_with_its_confidence_and_claim() -> None:
     audit = {"verdict": "not refuted", "epsilon_lb": 0.51, "confidence": 0.99, "runs": 9, "method": "a test"}
-    assert audit_text(audit) == "epsilon at least 0.51 (confidence 0.99, 9 runs, a test): not refuted"
-    claimed = audit_text(audit | {"probe_claim": {"epsilon": 1.0}, "probe_config": "one bit"})
+    assert sentence("measured", audit) == "epsilon at least 0.51 (confidence 0.99, 9 runs, a test): not refuted"
+    claimed = sentence("measured", audit | {"probe_claim": {"epsilon": 1.0}, "probe_config": "one bit"})
     how = "(confidence 0.99, 9 runs, a test)"
     assert claimed == f"epsilon at least 0.51, of a claim of 1 for one bit {how}: not refuted"
-    assert audit_text({"verdict": "not audited", "note": "no attack"}) == "not audited: no attack"
+    assert sentence("measured", {"verdict": "not audited", "note": "no attack"}) == "not audited: no attack"

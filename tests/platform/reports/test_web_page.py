@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from dprl.platform.reports.report import SweepReport
-from dprl.platform.reports.templates import badge
-from dprl.platform.reports.verdicts import BADGES
+from dprl.platform.reports.verdicts import VERDICTS, badge
 
 
 @pytest.fixture(scope="module")
@@ -40,4 +39,4 @@ def test_text_of_users_is_escaped(page: str) -> None:
 
 
 def test_badges_differ_in_more_than_colour() -> None:
-    assert len({words[0] for words, _ in BADGES.values()}) == len(BADGES)
+    assert len({verdict.badge[0] for verdict in VERDICTS.values()}) == len(VERDICTS)

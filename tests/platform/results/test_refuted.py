@@ -44,7 +44,7 @@ def test_nothing_of_a_contradicted_proof_stands() -> None:
     shown = {key: value for key, value in columns.items() if key.startswith(("proved", "epsilon_at", "factor"))}
     assert len(shown) >= 4
     assert set(shown.values()) == {math.inf}
-    assert privacy_text(certificate) == "central, NO PRIVACY: its audit REFUTES the proof"
+    assert privacy_text(certificate) == "central, NO PRIVACY, REFUTED by its audit"
     assert "REFUTED" in certificate_text("cell", certificate).splitlines()[0]
 
 
