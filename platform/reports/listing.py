@@ -16,8 +16,9 @@ from dprl.platform.configs.config import config_files, read_config
 from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.configs.grid import expand
 from dprl.platform.configs.sections import choices, describe_type
-from dprl.platform.errors import UserError, counted
+from dprl.platform.errors import UserError
 from dprl.platform.program import command
+from dprl.platform.reports.templates import text_template
 from dprl.privacy import PRIVACY_SETTINGS
 from dprl.privacy.counters import COUNTERS
 from dprl.privacy.designs.base import AUTO
@@ -51,7 +52,6 @@ _TRUST = {
 """Trust models in a sentence."""
 _WITHOUT_KEYS = ("counters", "mechanisms")
 """Kinds that a config names without settings; their use determines those."""
-_WIDTH = 110
 _SCREEN = 79
 
 
@@ -161,51 +161,5 @@ def overview_text(kinds: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
 
 
 def listing_text(kinds: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """Return the names that a config can use, by kind, with all keys; classes that share a name are one entry."""
-    blocks = []
-    for kind, entries in kinds.items():
-        width = max((len(entry["name"]) for entry in entries), default=0)
-        indent = " " * (width + 4)
-        lines = [f"{kind.replace('_', ' ')} ({_PLACES[kind]})"]
-        for name in dict.fromkeys(entry["name"] for entry in entries):
-            head = f"  {name:<{width}}  "
-            for entry in (entry for entry in entries if entry["name"] == name):
-                lines += _text(entry, head)
-                lines += [f"{indent}{line}" for line in _details(entry)]
-                head = indent
-        blocks.append("\n".join(lines))
-    return "\n\n".join(blocks)
-
-
-def _text(entry: Mapping[str, Any], head: str) -> list[str]:
-    """Return an entry's documentation as it is, with an empty line below, or else its description in lines."""
-    if "documentation" in entry:
-        lines = [*entry["documentation"].splitlines(), ""]
-    else:
-        lines = textwrap.wrap(entry["description"], _WIDTH - len(head)) or [""]
-    heads = [head, *[" " * len(head)] * (len(lines) - 1)]
-    return [f"{at}{line}".rstrip() for at, line in zip(heads, lines, strict=True)]
-
-
-def _details(entry: Mapping[str, Any]) -> list[str]:
-    """Return a line for each key of a class and for its partners, or the place of a config."""
-    if "path" in entry:
-        cells = f" ({counted(entry['cells'], 'cell')})" if "cells" in entry else ""
-        return [f"{entry['path']}{cells}"]
-    releases = entry.get("releases")
-    played = f"plays a {entry.get('plays')}; its users release {releases}"
-    lines = [played] if "plays" in entry else [f"for algorithms whose users release {releases}"] if releases else []
-    lines += [f"a {entry['kind']}"] if "kind" in entry else []
-    keys = entry.get("keys", [])
-    width = max((len(key["key"]) for key in keys), default=0)
-    for key in keys:
-        value = " | ".join(key["choices"]) if "choices" in key else key["type"]
-        default = f"default {_shown(key['default'])}" if "default" in key else "required"
-        head = f"{key['key']:<{width}}  "
-        lines += textwrap.wrap(f"{value}, {default}", _WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
-    return lines
-
-
-def _shown(default: object) -> str:
-    """Return a default as a config has it."""
-    return "null" if default is None else str(default).lower() if isinstance(default, bool) else str(default) or "''"
+    """Return the names that a config can use, by kind, with all keys."""
+    return text_template("listing.txt").render(kinds=kinds, places=_PLACES).rstrip()

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template, Undefined
 from markupsafe import Markup, escape
 
@@ -30,7 +31,12 @@ def sentence(name: str, *values: object, **fields: object) -> str:
 
 @cache
 def _sentences() -> Any:  # noqa: ANN401 - jinja2's module of macros
-    return _environment(pages=False).get_template("sentences.j2").module
+    return text_template("sentences").module
+
+
+def text_template(name: str) -> Template:
+    """Return a template of plain text in this folder."""
+    return _environment(pages=False).get_template(f"{name}.j2")
 
 
 def _environment(*, pages: bool) -> Environment:
@@ -50,6 +56,7 @@ def _environment(*, pages: bool) -> Environment:
         "bound": lambda value: bound(float(value)),
         "delta": lambda value: delta_number(float(value)),
         "general": "{:g}".format,
+        "as_config": lambda value: yaml.safe_dump(value).split("\n")[0],
     }
     return found
 
