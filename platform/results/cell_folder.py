@@ -61,55 +61,25 @@ class CellResults:
     versions: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class CellFolder:
     """Folder of one cell: a checkpoint while the cell runs; artifacts and, written last, a marker once it has ended."""
 
     path: Path
 
+    def __post_init__(self) -> None:
+        self.state_file = self.path / "state.npz"  # the checkpoint; gone once the cell is finished
+        self.marker_file = self.path / "finished.json"  # written last: if it exists, all other files do
+        self.experiment_file = self.path / "experiment.yaml"  # the cell as a config that can be run again
+        self.certificate_file = self.path / "certificate.json"  # of the noise that was drawn
+        self.certificate_page = self.path / "certificate.html"
+        self.records_file = self.path / "records.parquet"  # the curves of every seed
+        self.policy_file = self.path / "policy.npz"  # the last policy of every seed
+        self.versions_file = self.path / "versions.json"  # of the software that produced the results
+
     def charges_file(self, seed_index: int) -> Path:
         """The journal of charges of one seed; outside the folder, because deleting a cell must not delete it."""
         return self.path.parent / "charges" / f"{self.path.name}-{seed_index}.journal"
-
-    @property
-    def state_file(self) -> Path:
-        """The checkpoint; gone once the cell is finished."""
-        return self.path / "state.npz"
-
-    @property
-    def marker_file(self) -> Path:
-        """Written last: if it exists, all other files do."""
-        return self.path / "finished.json"
-
-    @property
-    def experiment_file(self) -> Path:
-        """The cell as a config that can be run again."""
-        return self.path / "experiment.yaml"
-
-    @property
-    def certificate_file(self) -> Path:
-        """The certificate of the noise that was drawn."""
-        return self.path / "certificate.json"
-
-    @property
-    def records_file(self) -> Path:
-        """The curves of every seed."""
-        return self.path / "records.parquet"
-
-    @property
-    def policy_file(self) -> Path:
-        """The last policy of every seed."""
-        return self.path / "policy.npz"
-
-    @property
-    def certificate_page(self) -> Path:
-        """The certificate as an HTML page."""
-        return self.path / "certificate.html"
-
-    @property
-    def versions_file(self) -> Path:
-        """Versions of the software that produced the results."""
-        return self.path / "versions.json"
 
     @property
     def finished(self) -> bool:

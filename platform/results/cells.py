@@ -15,8 +15,8 @@ import pandas as pd
 from dprl.algorithms import ALGORITHMS, Metric
 from dprl.algorithms.base import headline
 from dprl.algorithms.offline_vi import OPTIMUM_GAP
-from dprl.platform.configs.experiment import NEEDS_ITS_NAME, Experiment, needed_keys
-from dprl.platform.errors import UserError, broken_rule
+from dprl.platform.configs.experiment import NEEDS_ITS_NAME, needed_keys
+from dprl.platform.errors import broken_rule
 from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
 from dprl.platform.results.inference import Estimate, estimate, scale_of
 from dprl.platform.results.layout import SweepLayout
@@ -45,7 +45,7 @@ _SOURCES = "results_version"
 _NEARLY = 0.95
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Cell:
     """A cell, or several that differ in their seeds only.
 
@@ -62,40 +62,16 @@ class Cell:
     curves: np.ndarray
     folders: tuple[CellFolder, ...]
 
-    @property
-    def seeds(self) -> int:
-        """Number of seeds."""
-        return int(self.row["seeds"])
-
-    @property
-    def algorithm(self) -> str:
-        """The registered name of the algorithm."""
-        return str(self.row["algorithm.name"])
-
-    @property
-    def model(self) -> str:
-        """The trust model."""
-        return str(self.row["privacy.model"])
-
-    @property
-    def private(self) -> bool:
-        """Whether privacy was asked for, proved or not."""
-        return self.model != "none"
-
-    @property
-    def proved(self) -> float:
-        """The proved epsilon, infinite if there is none."""
-        return float(self.row["proved_epsilon"])
-
-    @property
-    def delta(self) -> float:
-        """The delta of the claimed and certified epsilon, 0 for a pure one."""
-        return float(self.row.get("claimed_delta", 0.0))
-
-    @property
-    def certified(self) -> bool:
-        """Whether its noise certifies a finite epsilon."""
-        return self.private and math.isfinite(self.proved)
+    def __post_init__(self) -> None:
+        self.seeds = int(self.row["seeds"])
+        self.algorithm = str(self.row["algorithm.name"])  # as registered
+        self.model = str(self.row["privacy.model"])
+        self.private = self.model != "none"  # whether privacy was asked for, proved or not
+        self.proved = float(self.row["proved_epsilon"])  # infinite without a proof
+        self.delta = float(self.row.get("claimed_delta", 0.0))  # of claim and certificate, 0 for a pure epsilon
+        self.certified = self.private and math.isfinite(self.proved)
+        # Losses of at least 0 are compared by ratios if no seed is at 0.
+        self.positive = self.metric is not None and self.metric.better == "low" and self.metric.unit != ""
 
     @property
     def saturated(self) -> bool:
@@ -111,11 +87,6 @@ class Cell:
         """
         first, last = (float(self.row.get(f"regret_per_episode_{block}", 0.0)) for block in ("first", "last"))
         return self.saturated or (OPTIMUM_GAP.name not in self.row and 0.0 < first * _NEARLY <= last)
-
-    @property
-    def positive(self) -> bool:
-        """Whether its headline is a loss of at least 0; such losses are compared by ratios if no seed is at 0."""
-        return self.metric is not None and self.metric.better == "low" and self.metric.unit != ""
 
     def range_of(self, metric: Metric) -> tuple[float, float]:
         """Return the range of a metric per episode in this environment."""
@@ -210,7 +181,7 @@ def _read(folder: CellFolder, sweep: str, row: Row | None) -> tuple[Settings, Ce
     """
     results = folder.results()
     if row is None:  # not yet in a summary
-        made = {**summary_row(_experiment_of(folder), results), "cell": folder.path.name, "seconds": results.seconds}
+        made = {**summary_row(folder.experiment(), results), "cell": folder.path.name, "seconds": results.seconds}
         row = rows_of(pd.DataFrame([made]))[0]
     row = {"sweep": sweep, **row}
     name = str(row["algorithm.name"])
@@ -218,23 +189,14 @@ def _read(folder: CellFolder, sweep: str, row: Row | None) -> tuple[Settings, Ce
         rule, remedy = "must have algorithms that are known here", "name its plugin in DPRL_PLUGINS, as when it ran"
         raise broken_rule("SWEEP", rule, name, remedy)
     metric = headline(ALGORITHMS[name].metrics)
-    episodes, curves = np.empty(0, np.int64), np.empty((int(row["seeds"]), 0))
-    # Of a release, `Experiment.metrics` may lack the headline.
-    if metric is not None and f"{block_column(metric)}_first" not in row:
+    episodes, values = np.empty(0, np.int64), np.empty((0, int(row["seeds"])))
+    if metric is not None and f"{block_column(metric)}_first" not in row:  # a release may lack the headline
         metric = None
     if metric is not None:
-        episodes, values = by_seed(folder.records([metric.name]), metric.name)
-        curves = values.T
+        episodes, values = by_seed(results.records, metric.name)
     known = sorted(key for key in row if "." in key or key in (EPISODES, "release", "audit"))
     settings = ((_SOURCES, str(results.versions[_SOURCES])), *settings_in(row, known))
-    return settings, Cell(row, results.certificate, metric, episodes, curves, (folder,))
-
-
-def _experiment_of(folder: CellFolder) -> Experiment:
-    try:
-        return folder.experiment()
-    except UserError as error:
-        raise UserError(f"SWEEP: must have settings that this version of dprl knows: {error}") from None
+    return settings, Cell(row, results.certificate, metric, episodes, values.T, (folder,))
 
 
 def _pooled(parts: Sequence[Cell]) -> Cell:
@@ -244,11 +206,11 @@ def _pooled(parts: Sequence[Cell]) -> Cell:
     certificate, row = certificates[worst_of(certificates)], cells[0].row
     if len(cells) > 1:
         results = [cell.folders[0].results() for cell in cells]
-        worst = results[worst_of([found.certificate for found in results])]
-        together = dataclasses.replace(worst, records=_numbered_apart([found.records for found in results]))
-        experiment = dataclasses.replace(_experiment_of(cells[0].folders[0]), seeds=sum(cell.seeds for cell in cells))
-        digests = " ".join(str(cell.row["cell"]) for cell in cells)
+        records = _numbered_apart([found.records for found in results])
+        together = dataclasses.replace(results[worst_of(certificates)], records=records)
+        experiment = dataclasses.replace(cells[0].folders[0].experiment(), seeds=sum(cell.seeds for cell in cells))
         about = {"sweep": row["sweep"], "seconds": sum(found.seconds for found in results)}
+        digests = " ".join(str(cell.row["cell"]) for cell in cells)
         row = rows_of(pd.DataFrame([{**about, **summary_row(experiment, together), "cell": digests}]))[0]
     stands = standing(certificate)
     return dataclasses.replace(
@@ -304,9 +266,9 @@ def environment_keys(rows: Sequence[Row], besides: str = "") -> list[str]:
 
 def environment_text(row: Row, keys: Sequence[str], word: Callable[[str, Any], str]) -> str:
     """Return the settings `keys` of a cell's environment, each by `word`; the name comes first."""
-    names = [environment_name(row)] if {ENV_NAME, _ENV_ID} & {*keys} else []
-    shown = [key for key in keys if key not in {ENV_NAME, _ENV_ID} and row.get(key, "") != ""]
-    return ", ".join([*names, *(word(key, row[key]) for key in shown)])
+    naming = {ENV_NAME, _ENV_ID}
+    names = [environment_name(row)] if naming & {*keys} else []
+    return ", ".join([*names, *(word(key, row[key]) for key in keys if key not in naming and row.get(key, "") != "")])
 
 
 def shared_settings(rows: Sequence[Row]) -> list[str]:

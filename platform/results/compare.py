@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -37,7 +37,7 @@ from dprl.platform.results.cells import (
     setting_text,
     settings_in,
 )
-from dprl.platform.results.inference import Effect, effect, holm, scale_of
+from dprl.platform.results.inference import Effect, Estimate, effect, holm, scale_of
 from dprl.platform.results.summary import unit_of
 
 Kind = Literal["algorithm", "noise", "epsilon", "compare"]
@@ -128,15 +128,14 @@ class Group:
     @cached_property
     def settings(self) -> list[str]:
         """The settings that distinguish every cell within its algorithm, in words, or the label of the cell."""
-        by_algorithm: dict[str, list[Cell]] = {}
-        for cell in self.cells:
-            by_algorithm.setdefault(cell.algorithm, []).append(cell)
-        keys = {algorithm: naming_keys(cells) for algorithm, cells in by_algorithm.items()}
-        found = []
-        for cell in self.cells:
+        algorithms = {cell.algorithm for cell in self.cells}
+        keys = {name: naming_keys([cell for cell in self.cells if cell.algorithm == name]) for name in algorithms}
+
+        def text(cell: Cell) -> str:
             words = [setting_text(key, cell.row[key]) for key in keys[cell.algorithm] if key in cell.row]
-            found.append(str(cell.row.get("cell_label", " ".join([algorithm_name(cell.row), *words]))))
-        return found
+            return str(cell.row.get("cell_label", " ".join([algorithm_name(cell.row), *words])))
+
+        return [text(cell) for cell in self.cells]
 
     @cached_property
     def names(self) -> list[str]:
@@ -190,10 +189,6 @@ class Group:
         adjusted = holm([found.p_value for found in effects])
         tests = (found._replace(adjusted=p) for found, p in zip(effects, adjusted, strict=True))
         return {pair: Comparison(kind, test) for (pair, kind), test in zip(kinds.items(), tests, strict=True)}
-
-    def comparison(self, one: int, other: int) -> Comparison | None:
-        """Return the declared comparison of two cells, None if there is none."""
-        return self.comparisons.get((min(one, other), max(one, other)))
 
     def effect(self, one: int, other: int) -> Effect:
         """Return the effect of a cell against another one, declared or not; its p-value is for a single test."""
@@ -253,54 +248,49 @@ def declared_pairs(factors: Sequence[Factors]) -> dict[Pair, Kind]:
     """Return the declared comparisons of a group: pairs of places, with the factor that differs.
 
     Comparisons of algorithms are not declared if one privacy has more than MOST_PAIRS of them, nor comparisons of noise
-    if one algorithm and privacy has. Cells that ask for privacy and prove no finite epsilon are in none.
+    if one algorithm and privacy has. Cells that ask for privacy and prove no finite epsilon are in none. Algorithms are
+    compared at equal shared constants, and at others if neither cell has such a pair with the other's algorithm: so
+    those that were tuned, each with constants of its own, are compared as they were tuned.
     """
-    found: dict[Pair, Kind] = {}
+    tested = np.array([each.model == "none" or math.isfinite(each.epsilon) for each in factors])
+    codes = {name: _codes([getattr(each, name) for each in factors]) for name in Factors._fields}
+    same = {name: np.equal.outer(code, code) for name, code in codes.items()}
+    budget = np.logical_and.outer(tested, tested) & same["model"] & same["delta"] & same["epsilon"]
+    equal_noise, equal_settings = same["noise"] & same["ran"], same["algorithm"] & same["constants"]
 
-    def buckets(key: Callable[[Factors], Hashable]) -> Iterable[list[int]]:
-        places: dict[Hashable, list[int]] = {}
-        for i, each in enumerate(factors):
-            if each.model == "none" or math.isfinite(each.epsilon):
-                places.setdefault(key(each), []).append(i)
-        return places.values()
+    conflict = np.zeros_like(budget)
+    for key in {key for each in factors for key, _ in each.constants}:
+        values = [dict(each.constants).get(key) for each in factors]
+        known = np.array([value is not None for value in values])
+        conflict |= np.logical_and.outer(known, known) & ~np.equal.outer(_codes(values), _codes(values))
+    algorithms = budget & equal_noise & ~same["algorithm"]
+    # [i, j]: whether i is compared with a cell of j's algorithm at equal constants.
+    served = (algorithms & ~conflict).astype(np.float32) @ same["algorithm"].astype(np.float32) > 0.0
+    algorithms &= ~conflict | ~(served | served.T)
 
-    def declare(kind: Kind, pairs: Iterable[Pair], most: int) -> None:
-        few = list(itertools.islice(pairs, most + 1))
-        if len(few) <= most:
-            found.update({(min(pair), max(pair)): kind for pair in few})
+    line = tested & equal_settings & same["noise"] & same["model"] & same["delta"]
+    epsilons = np.array([each.epsilon for each in factors])
+    larger = np.where(line & np.less.outer(epsilons, epsilons), epsilons, np.inf)
+    following = line & np.isfinite(larger) & (larger == larger.min(axis=1, keepdims=True, initial=np.inf))
+    kinds: dict[Kind, np.ndarray] = {
+        "algorithm": _few(algorithms, budget & equal_noise),
+        "noise": _few(budget & equal_settings & ~same["noise"], budget & equal_settings),
+        "epsilon": following | following.T,
+    }
+    return {(i, j): kind for kind, pairs in kinds.items() for i, j in np.argwhere(np.triu(pairs)).tolist()}
 
-    for bucket in buckets(lambda each: (each.budget, each.noise, each.ran)):
-        others = ((i, j) for i, j in itertools.combinations(bucket, 2) if factors[i].algorithm != factors[j].algorithm)
-        declare("algorithm", _with_like_constants(factors, others), MOST_PAIRS)
-    for bucket in buckets(lambda each: (each.algorithm, each.constants, each.budget)):
-        others = ((i, j) for i, j in itertools.combinations(bucket, 2) if factors[i].noise != factors[j].noise)
-        declare("noise", others, MOST_PAIRS)
-    for bucket in buckets(lambda each: (each.algorithm, each.constants, each.noise, each.model, each.delta)):
-        by_epsilon: dict[float, list[int]] = {}
-        for i in bucket:
-            by_epsilon.setdefault(factors[i].epsilon, []).append(i)
-        for less, more in itertools.pairwise(sorted(by_epsilon)):
-            both = itertools.product(by_epsilon[less], by_epsilon[more])
-            declare("epsilon", both, len(factors) ** 2)
+
+def _codes(values: Sequence[Hashable]) -> np.ndarray:
+    """Return a number for each value, equal for equal ones."""
+    known: dict[Hashable, int] = {}
+    return np.array([known.setdefault(value, len(known)) for value in values], dtype=np.int64)
+
+
+def _few(pairs: np.ndarray, bucket: np.ndarray) -> np.ndarray:
+    """Return the pairs bool[n, n] in buckets with few of them. bucket: whether i and j share one."""
+    ordered = bucket.astype(np.float32) @ pairs.sum(axis=1, dtype=np.float32)
+    found: np.ndarray = pairs & (ordered <= 2 * MOST_PAIRS)[:, np.newaxis]
     return found
-
-
-def _with_like_constants(factors: Sequence[Factors], pairs: Iterable[Pair]) -> Iterable[Pair]:
-    """Yield the pairs with equal shared constants, and others if neither cell has such a pair with that algorithm.
-
-    So algorithms that were tuned, each with constants of its own, are compared as they were tuned.
-    """
-    equal: set[tuple[int, str]] = set()
-    mixed: list[Pair] = []
-    for i, j in pairs:
-        if _compatible(factors[i].constants, factors[j].constants):
-            equal |= {(i, factors[j].algorithm), (j, factors[i].algorithm)}
-            yield i, j
-        else:
-            mixed.append((i, j))
-    for i, j in mixed:
-        if (i, factors[j].algorithm) not in equal and (j, factors[i].algorithm) not in equal:
-            yield i, j
 
 
 def _compatible(one: Settings, other: Settings) -> bool:
@@ -332,19 +322,18 @@ def with_comparison(groups: Sequence[Group], one: str, other: str) -> list[Group
     """
 
     def places(group: Group, name: str) -> list[int]:
-        rows = [cell.row for cell in group.cells]
-        enough = len(name) >= _FEWEST_DIGITS
-        by_digest = [i for i, row in enumerate(rows) if enough and str(row["cell"]).startswith(name)]
-        names = [
-            {*_algorithm_names(row), row.get("label"), group.settings[i], group.names[i]} for i, row in enumerate(rows)
-        ]
-        return by_digest or [i for i, known in enumerate(names) if name in known]
+        found = []
+        for i, cell in enumerate(group.cells):
+            names = {cell.algorithm, algorithm_name(cell.row), cell.row.get("label"), group.settings[i], group.names[i]}
+            if name in names or (len(name) >= _FEWEST_DIGITS and str(cell.row["cell"]).startswith(name)):
+                found.append(i)
+        return found
 
-    rows = [cell.row for group in groups for cell in group.cells]
+    cells = [cell for group in groups for cell in group.cells]
     for name in (one, other):
         if not any(places(group, name) for group in groups):
-            known = sorted({known for row in rows for known in _algorithm_names(row)})
-            labels = dict.fromkeys(str(row["label"]) for row in rows if "label" in row)
+            known = sorted({name for cell in cells for name in (cell.algorithm, algorithm_name(cell.row))})
+            labels = dict.fromkeys(str(cell.row["label"]) for cell in cells if "label" in cell.row)
             remedy = suggestion(name, [*known, *labels])
             raise broken_rule("--compare", "must be algorithms, labels or digests of cells", name, remedy)
     found = []
@@ -358,10 +347,6 @@ def with_comparison(groups: Sequence[Group], one: str, other: str) -> list[Group
         rule, remedy = "must have cells of the same environment, privacy and noise", "name two cells by their digests"
         raise broken_rule("--compare", rule, f"{one}, {other}", f"{remedy} in report.csv")
     return found
-
-
-def _algorithm_names(row: Mapping[str, Any]) -> set[str]:
-    return {str(row["algorithm.name"]), algorithm_name(row)}
 
 
 # ---- the best cell at each privacy budget ----
@@ -414,51 +399,41 @@ def best_cells(group: Group) -> list[Best]:
     """
     if group.metric is None:
         return []
-    budgets: list[tuple[str, float, float]] = []
-    for model in sorted({cell.model for cell in group.cells if cell.private}):
-        cells, here = [cell for cell in group.cells if cell.model == model], set()
-        for delta in {cell.delta for cell in cells}:
-            alike = [cell for cell in cells if cell.delta == delta]
-            claimed = {float(cell.row["claimed_epsilon"]) for cell in alike if "claimed_epsilon" in cell.row}
-            certified = max((cell.proved for cell in alike if math.isfinite(cell.proved)), default=0.0)
-            beyond = {certified} if certified > max(claimed, default=0.0) * SAME_EPSILON else set()
-            here |= {(model, epsilon, delta) for epsilon in claimed | beyond}
-        budgets += sorted(here)
-    if any(not cell.private for cell in group.cells):
-        budgets.append(("none", math.inf, 0.0))
-    return [_best(group, *budget) for budget in budgets]
+    found = []
+    for model, delta in {(cell.model, cell.delta) for cell in group.cells if cell.private}:
+        alike = [cell for cell in group.cells if (cell.model, cell.delta) == (model, delta)]
+        claimed = {float(cell.row["claimed_epsilon"]) for cell in alike if "claimed_epsilon" in cell.row}
+        certified = max((cell.proved for cell in alike if cell.certified), default=0.0)
+        beyond = {certified} if certified > max(claimed, default=0.0) * SAME_EPSILON else set()
+        found += [(model, epsilon, delta) for epsilon in claimed | beyond]
+    free = [] if all(cell.private for cell in group.cells) else [("none", math.inf, 0.0)]
+    return [_best(group, *budget) for budget in [*sorted(found), *free]]
 
 
 def _best(group: Group, model: str, epsilon: float, delta: float) -> Best:
-    most = epsilon * SAME_EPSILON
+    most, factors = epsilon * SAME_EPSILON, group.factors
     within = [
         i
         for i, cell in enumerate(group.cells)
-        if cell.model == model and (model == "none" or (cell.proved <= most and cell.delta <= delta))
+        if cell.model == model and (not cell.private or (cell.proved <= most and cell.delta <= delta))
     ]
     if not within:
         return Best(group, model, epsilon, delta)
-    best, factors = within[0], group.factors
+
+    best = within[0]
     mine = factors[best]
     unlike = [i for i in within[1:] if (factors[i].algorithm, factors[i].noise) != (mine.algorithm, mine.noise)]
-    equal = []
-    for i in unlike:
-        comparison = group.comparison(best, i)
-        if factors[i].algorithm != mine.algorithm and comparison is not None and comparison.kind == "algorithm":
-            equal.append(i)
-    reference = None if model == "none" else reference_of(group, best)
+    tested = {i: group.comparisons.get((best, i)) for i in unlike}
+    equal = [i for i, comparison in tested.items() if comparison is not None and comparison.kind == "algorithm"]
+    reference = reference_of(group, best) if group.cells[best].private else None
     cost = None if reference is None else group.effect(best, reference)
-    rivals = _rival(group, best, unlike), _rival(group, best, equal)
-    return Best(group, model, epsilon, delta, best, *rivals, reference, cost)
+    next_best, other = (_rival(group, best, places[0]) if places else None for places in (unlike, equal))
+    return Best(group, model, epsilon, delta, best, next_best, other, reference, cost)
 
 
-def _rival(group: Group, best: int, places: Sequence[int]) -> Rival | None:
-    """Return the first of the cells at the ordered `places` as a rival of the best one, None if there is none."""
-    if not places:
-        return None
-    place = places[0]
+def _rival(group: Group, best: int, place: int) -> Rival:
     differs_in = group.factors[place].differences(group.factors[best])
-    found, comparison = group.effect(place, best), group.comparison(best, place)
+    found, comparison = group.effect(place, best), group.comparisons.get((best, place))
     if comparison is not None:
         found = found._replace(adjusted=comparison.effect.adjusted)
     mine, its = (float(group.cells[i].row.get("noise_sd", math.nan)) for i in (best, place))
@@ -476,16 +451,13 @@ def reference_of(group: Group, place: int) -> int | None:
     if group.metric is None:
         return None
     cell, mine = group.cells[place], group.factors[place]
-    free = [
-        i
-        for i, other in enumerate(group.cells)
-        if not other.private
-        and other.algorithm == cell.algorithm
-        and (other.ball is None or cell.ball is None or other.ball == cell.ball)
-    ]
-    for i in free:
-        if (group.factors[i].algorithm, group.factors[i].constants) == (mine.algorithm, mine.constants):
-            return i
+    free = []
+    for i, other in enumerate(group.cells):
+        alike = other.ball is None or cell.ball is None or other.ball == cell.ball
+        if not other.private and other.algorithm == cell.algorithm and alike:
+            if group.factors[i][:2] == mine[:2]:  # algorithm and constants
+                return i
+            free.append(i)
     return free[0] if len(free) == 1 else None
 
 
@@ -519,53 +491,47 @@ def comparison_frame(groups: Sequence[Group]) -> pd.DataFrame:
     interval. p_value: of Welch's test on that scale. p_holm: adjusted for the declared comparisons of the group.
     told_apart: whether the difference is significant. better: the better cell, if it is.
     """
-    columns = ["group", "first", "second", "first_cell", "second_cell", "metric", "difference", "p_value", "p_holm"]
-    columns += ["told_apart", "better", "with_the_best", "kind", "scale", "effect", "effect_lower", "effect_upper"]
     rows = []
     for group in groups:
         for (i, j), (kind, found) in group.comparisons.items():
             one, other, better = group.cells[i], group.cells[j], group.better((i, j))
-            names = (group.title, group.names[i], group.names[j], str(one.row["cell"]), str(other.row["cell"]))
-            tested = (found.p_value, found.adjusted, found.significant)
-            best = ("" if better is None else group.names[better], i == 0)
-            ratio = (kind, found.scale, found.value, found.lower, found.upper)
-            metric = "" if group.metric is None else group.metric.name
-            rows.append((*names, metric, float(one.finals.mean() - other.finals.mean()), *tested, *best, *ratio))
+            row: list[Any] = [group.title, group.names[i], group.names[j], str(one.row["cell"]), str(other.row["cell"])]
+            row += [group.metric and group.metric.name, float(one.finals.mean() - other.finals.mean()), found.p_value]
+            row += [found.adjusted, found.significant, "" if better is None else group.names[better], i == 0, kind]
+            rows.append([*row, found.scale, found.value, found.lower, found.upper])
+    columns = ["group", "first", "second", "first_cell", "second_cell", "metric", "difference", "p_value", "p_holm"]
+    columns += ["told_apart", "better", "with_the_best", "kind", "scale", "effect", "effect_lower", "effect_upper"]
     return pd.DataFrame(rows, columns=columns)
 
 
 def best_rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
     """Return the best cell at each budget of all groups as plain data; missing values are None."""
+
+    def numbers(found: Estimate | Effect | None) -> dict[str, Any] | None:
+        named = {} if found is None else {key: getattr(found, key) for key in Estimate._fields}
+        return {key: None if pd.isna(x) else x for key, x in named.items()} or None
+
+    def rival_row(group: Group, rival: Rival | None) -> dict[str, Any] | None:
+        if rival is None:
+            return None
+        test = rival.effect if rival.effect is not None and rival.effect.tested else None
+        return {
+            "name": group.names[rival.place],
+            "cell": str(group.cells[rival.place].row["cell"]),
+            "differs_in": list(rival.differs_in),
+            "significant": test and test.significant,
+            "p_holm": test and test.adjusted,
+            "effect": numbers(rival.effect),
+        }
+
     rows = []
     for best in (each for group in groups for each in best_cells(group)):
         group, epsilon = best.group, best.epsilon if math.isfinite(best.epsilon) else None
         row: dict[str, Any] = {"group": group.title, "model": best.model, "delta": best.delta, "epsilon": epsilon}
         if best.place is not None:
             row |= {"best": group.names[best.place], "cell": str(best.cell.row["cell"])}
-            row |= _numbers(best.cell.estimate)
-            for name, rival in (("next_best", best.next_best), ("other_algorithm", best.other_algorithm)):
-                row[name] = None if rival is None else _rival_row(group, rival)
-            row["cost_of_privacy"] = None if best.cost is None else _numbers(best.cost)
+            row |= numbers(best.cell.estimate) or {}
+            row |= {"next_best": rival_row(group, best.next_best), "cost_of_privacy": numbers(best.cost)}
+            row["other_algorithm"] = rival_row(group, best.other_algorithm)
         rows.append(row)
     return rows
-
-
-def _rival_row(group: Group, rival: Rival) -> dict[str, Any]:
-    tested = rival.effect is not None and rival.effect.tested
-    return {
-        "name": group.names[rival.place],
-        "cell": str(group.cells[rival.place].row["cell"]),
-        "differs_in": list(rival.differs_in),
-        "significant": rival.effect.significant if tested and rival.effect else None,
-        "p_holm": rival.effect.adjusted if tested and rival.effect else None,
-        "effect": None if rival.effect is None else _numbers(rival.effect),
-    }
-
-
-def _numbers(found: Any) -> dict[str, Any]:  # noqa: ANN401 - an Estimate or an Effect
-    ends = {"lower": found.lower, "upper": found.upper}
-    return {
-        "value": found.value,
-        **{name: None if math.isnan(x) else x for name, x in ends.items()},
-        "scale": found.scale,
-    }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from dprl.platform.errors import broken_rule, fits_into_text
@@ -12,36 +11,16 @@ _VARIABLE = "DPRL_HOME"
 _DEFAULT = "dprl_runs"
 
 
-@dataclass(frozen=True)
 class Home:
-    """The folder `path`, and the names in it."""
+    """The folder of all results, and the places in it."""
 
-    path: Path
-
-    @property
-    def sweeps(self) -> Path:
-        """Has a folder for each sweep."""
-        return self.path / "sweeps"
-
-    @property
-    def tune(self) -> Path:
-        """Ray Tune's files of its trials."""
-        return self.path / "tune"
-
-    @property
-    def database(self) -> Path:
-        """MLflow's, of all runs."""
-        return self.path / "mlflow.db"
-
-    @property
-    def artifacts(self) -> Path:
-        """The files that MLflow keeps of runs."""
-        return self.path / "artifacts"
-
-    @property
-    def reproductions(self) -> Path:
-        """Has a page for each paper."""
-        return self.path / "reproductions"
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.sweeps = path / "sweeps"  # a folder for each sweep
+        self.tune = path / "tune"  # Ray Tune's files of its trials
+        self.database = path / "mlflow.db"  # MLflow's, of all runs
+        self.artifacts = path / "artifacts"  # files that MLflow keeps of runs
+        self.reproductions = path / "reproductions"  # a page for each paper
 
 
 def storage_words(home: Path) -> list[str]:

@@ -25,7 +25,6 @@ from dprl.platform.results.lock import FolderLock
 from dprl.privacy.base import LedgerError
 from dprl.privacy.journal import charging_attempts
 
-_COUNTS = ("cells", "cells_finished", "cells_failed")
 _DIGEST = re.compile(r"[0-9a-f]{12}")
 _ID = re.compile(r"[0-9a-f]{32}")
 _ORPHAN_PATIENCE = 60.0
@@ -48,10 +47,10 @@ class SweepStatus:
         command: resumes the sweep, if the file has none. Raises UserError for a damaged file.
         """
         try:
-            found = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-            cells, finished, failed = (int(found.get(key, 0)) for key in _COUNTS)
-            return cls(cells, finished, failed, found.get("command", command))
-        except (OSError, ValueError, TypeError, AttributeError) as error:
+            found = {"command": command, **(json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {})}
+            cells, finished, failed = (int(found.get(key, 0)) for key in ("cells", "cells_finished", "cells_failed"))
+            return cls(cells, finished, failed, found["command"])
+        except (OSError, ValueError, TypeError) as error:
             raise UserError(f"{file}: must be what an earlier call wrote, got {error}; remove it") from None
 
     def write(self, file: Path) -> None:
@@ -61,7 +60,7 @@ class SweepStatus:
     @property
     def counts(self) -> dict[str, int]:
         """The numbers of cells by name."""
-        return {key: getattr(self, key) for key in _COUNTS}
+        return {key: value for key, value in asdict(self).items() if key != "command"}
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ class SweepCell:
         return FolderLock(self.lock_path, _ORPHAN_PATIENCE)
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class SweepLayout:
     """The folder `<home>/sweeps/<name>` of one sweep. Raises UserError for an invalid name."""
 
@@ -99,46 +98,14 @@ class SweepLayout:
         if not fits_as_name(self.name):
             rule = f"{NAME_RULE} (a folder is named by it)"
             raise broken_rule("name", rule, self.name, "choose another")
-
-    @property
-    def folder(self) -> Path:
-        """Holds summary.csv, frontier.png and the cells."""
-        return Home(self.home).sweeps / self.name
-
-    @property
-    def summary_file(self) -> Path:
-        """One row per finished cell of the grid, as of the last call."""
-        return self.folder / "summary.csv"
-
-    @property
-    def status_file(self) -> Path:
-        """File with the numbers of cells, finished and failed ones, and the command that resumes the sweep."""
-        return self.folder / "status.json"
-
-    @property
-    def grid_file(self) -> Path:
-        """File with the cells of the last call; the next call compares its own grid with them."""
-        return self.folder / "grid.json"
-
-    @property
-    def id_file(self) -> Path:
-        """File with the id that distinguishes the sweep from others of its name."""
-        return self.folder / "sweep_id"
-
-    @property
-    def logs(self) -> Path:
-        """Holds the log of all calls and the tracebacks of failed cells."""
-        return self.folder / "logs"
-
-    @property
-    def tune_folder(self) -> Path:
-        """Ray Tune's files from all calls since the sweep was last finished."""
-        return Home(self.home).tune / self.name
-
-    @property
-    def log_file(self) -> Path:
-        """Log of all calls, with times."""
-        return self.logs / "sweep.log"
+        self.folder = Home(self.home).sweeps / self.name
+        self.summary_file = self.folder / "summary.csv"  # a row per finished cell of the grid, as of the last call
+        self.status_file = self.folder / "status.json"  # numbers of cells, and the command that resumes the sweep
+        self.grid_file = self.folder / "grid.json"  # the cells of the last call, compared with those of the next
+        self.id_file = self.folder / "sweep_id"  # distinguishes the sweep from others of its name
+        self.logs = self.folder / "logs"
+        self.log_file = self.logs / "sweep.log"  # all calls, with times
+        self.tune_folder = Home(self.home).tune / self.name  # of all calls since the sweep was last finished
 
     def failure_log(self, digest: str) -> Path:
         """The file with the traceback of the cell with that digest, if it failed."""
@@ -242,7 +209,13 @@ class SweepLayout:
 
 def sweep_layout(home: Path, word: str) -> SweepLayout:
     """Return the sweep with the name `word` in `home`, or with the folder `word` in any home. Raises UserError."""
-    home, name = _named(home, word)
+    name = word
+    if os.sep in word:
+        folder = Path(word).resolve()
+        name, home = folder.name, folder.parents[1] if len(folder.parents) > 1 else home
+        if folder.parent != Home(home).sweeps:
+            rule = f"must be a name, or a folder {home}/sweeps/NAME"
+            raise broken_rule("SWEEP", rule, word, f"give its name: {name}")
     layout = SweepLayout(home, name)
     if layout.folder.is_dir():
         return layout
@@ -252,18 +225,9 @@ def sweep_layout(home: Path, word: str) -> SweepLayout:
     raise broken_rule("SWEEP", f"must be a sweep in {home}", name, remedy)
 
 
-def _named(home: Path, word: str) -> tuple[Path, str]:
-    """Return the home and the name of a sweep. Raises UserError."""
-    if os.sep not in word:
-        return home, word
-    folder = Path(word).resolve()
-    found = folder.parents[1] if len(folder.parents) > 1 else home
-    if folder.parent == Home(found).sweeps:
-        return found, folder.name
-    raise broken_rule("SWEEP", f"must be a name, or a folder {home}/sweeps/NAME", word, f"give its name: {folder.name}")
+# ---- the identity of a sweep's name ----
 
-
-_MOST_KEYS, _MOST_VALUES, _LONGEST_SHOWN = 3, 3, 20
+_MOST_KEYS, _LONGEST = 3, 40
 
 
 @dataclass(frozen=True)
@@ -276,10 +240,8 @@ class Grid:
     @classmethod
     def of(cls, experiments: Sequence[Experiment]) -> Grid:
         """Return the grid of these cells."""
-        return cls(
-            " ".join(sorted({each.sources for each in experiments})),
-            {each.digest: each.parameters() for each in experiments},
-        )
+        sources = " ".join(sorted({each.sources for each in experiments}))
+        return cls(sources, {each.digest: each.parameters() for each in experiments})
 
     @classmethod
     def read(cls, file: Path) -> Grid | None:
@@ -295,7 +257,7 @@ class Grid:
 
     def write(self, file: Path) -> None:
         """Write the grid for later calls."""
-        write_json(file, {"sources": self.sources, "cells": self.cells})
+        write_json(file, asdict(self))
 
     def continues(self, before: Grid) -> bool:
         """Whether this is `before`, grown or shrunk."""
@@ -303,9 +265,13 @@ class Grid:
 
     def difference(self, before: Grid) -> str:
         """Return the changes since `before`: the values of the first settings that differ, or the code."""
-        keys = list(dict.fromkeys(key for grid in (before, self) for cell in grid.cells.values() for key in cell))
+        keys = dict.fromkeys(key for grid in (before, self) for cell in grid.cells.values() for key in cell)
         changed = [(key, before.values(key), self.values(key)) for key in keys]
-        told = [f"{key} {_shown(old)} -> {_shown(new)}" for key, old, new in changed if set(old) != set(new)]
+        told = [
+            " -> ".join([f"{key} {shortened(' or '.join(old), _LONGEST)}", shortened(" or ".join(new), _LONGEST)])
+            for key, old, new in changed
+            if {*old} != {*new}
+        ]
         if self.sources != before.sources:
             told.append(f"the code of privacy/, envs/ or algorithms/ ({before.sources[:12]} -> {self.sources[:12]})")
         return ", ".join(first_of(told, _MOST_KEYS)) or "the same values of settings in other combinations"
@@ -315,51 +281,30 @@ class Grid:
         return list(dict.fromkeys(str(cell.get(key, "-")) for cell in self.cells.values()))
 
 
-def require_same_meaning(name: str, before: Grid, now: Grid, n_finished: int) -> None:
-    """Raise UserError if `now` is another grid than `before` with its `n_finished` finished cells.
-
-    If no cell is finished, nothing is lost, and the new grid takes over the name.
-    """
-    if now.continues(before) or not n_finished:
-        return
-    seeds = set(now.values("seeds")) != set(before.values("seeds"))
-    other = "another name (for more seeds also a seed beyond them; a report can pool both)" if seeds else "another name"
-    rule = f"name: {shown(name)} has {counted(n_finished, 'finished cell')} of another grid, got "
-    remedy = f"; choose {other}, or forget them (--fresh, in Python fresh=True)"
-    raise UserError(rule + now.difference(before) + remedy)
-
-
-def require_no_charges(name: str, journals: Path, now: Grid) -> None:
-    """Raise UserError if cells outside of `now` have charged users of a release: their charges would not count."""
-    charged = {file.name.rpartition("-")[0] for file in journals.glob("*.journal")} - now.cells.keys()
-    if charged:
-        raise UserError(
-            f"name: {name!r} has charged users of a release in {counted(len(charged), 'cell')} of other settings or "
-            f"code, got their journals in {journals}; choose another name, and for users who take part again compose "
-            "the certificates (dprl compose)"
-        )
-
-
-def _shown(values: Sequence[str]) -> str:
-    if len(values) == 1:
-        return shortened(values[0], _LONGEST_SHOWN)
-    more = ", ..." if len(values) > _MOST_VALUES else ""
-    return f"{{{', '.join(shortened(value, _LONGEST_SHOWN) for value in values[:_MOST_VALUES])}{more}}}"
-
-
 def require_name(layout: SweepLayout, cells: Sequence[Experiment], grid: Grid, fresh: bool) -> None:
-    """Raise UserError if the sweep's name stands for another grid already."""
+    """Raise UserError if the sweep's name stands for another grid with finished cells, or with charged users.
+
+    fresh: forgets finished cells, but never charges: those of cells outside of the grid would not count any more.
+    """
     before = None
     with suppress(*((UserError,) if fresh else ())):  # a damaged file is no obstacle to a fresh start
         before = Grid.read(layout.grid_file)
     journals = layout.cell_folder("charges")
     new = [cell.digest for cell in cells if cell.asks_users and before and cell.digest not in before.cells]
-    new_release = any(not [*journals.glob(f"{digest}-*")] for digest in new)
-    if before is None or not grid.continues(before) or new_release:
-        require_no_charges(layout.name, journals, grid)
-    if before is not None and not fresh:
-        finished = sum(CellFolder(layout.cell_folder(digest)).finished for digest in before.cells)
-        require_same_meaning(layout.name, before, grid, finished)
+    if before is None or not grid.continues(before) or any(not [*journals.glob(f"{digest}-*")] for digest in new):
+        charged = {file.name.rpartition("-")[0] for file in journals.glob("*.journal")} - grid.cells.keys()
+        if charged:
+            rule = f"has charged users of a release in {counted(len(charged), 'cell')} of other settings or code"
+            remedy = "choose another name, and for users who take part again compose the certificates (dprl compose)"
+            raise UserError(f"name: {layout.name!r} {rule}, got their journals in {journals}; {remedy}")
+    if before is None or fresh or grid.continues(before):
+        return
+    finished = sum(CellFolder(layout.cell_folder(digest)).finished for digest in before.cells)
+    if finished:
+        more = " (for more seeds also a seed beyond them; a report can pool both)"
+        remedy = f"choose another name{more * (grid.values('seeds') != before.values('seeds'))}, or forget them"
+        rule = f"name: {shown(layout.name)} has {counted(finished, 'finished cell')} of another grid"
+        raise UserError(f"{rule}, got {grid.difference(before)}; {remedy} (--fresh, in Python fresh=True)")
 
 
 def require_journals(cells: Sequence[SweepCell]) -> None:

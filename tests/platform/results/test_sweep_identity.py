@@ -41,8 +41,8 @@ def files(home: Path) -> dict[Path, int]:
     [
         ({"episodes": 401}, "episodes 400 -> 401;"),
         ({"seeds": 3, "seed": 1}, "seeds 2 -> 3, seed 0 -> 1;"),
-        ({"privacy": OTHER}, "privacy.epsilon {-, 1.0} -> {-, 3.0};"),
-        ({"privacy": {"grid_search": [PRIVATE, {**PRIVATE, "epsilon": 2.0}]}}, "privacy.model {none, jdp} -> jdp"),
+        ({"privacy": OTHER}, "privacy.epsilon - or 1.0 -> - or 3.0;"),
+        ({"privacy": {"grid_search": [PRIVATE, {**PRIVATE, "epsilon": 2.0}]}}, "privacy.model none or jdp -> jdp"),
         ({"algorithm": {"name": "private_ucb_vi"}}, "algorithm.bonus_scale 0.1 -> "),
     ],
 )
