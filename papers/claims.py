@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, NamedTuple, cast, get_args
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,7 +40,6 @@ from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
-from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.mechanisms.vectors import ClippedLaplace
 from dprl.privacy.randomness.streams import Streams
 
@@ -56,7 +55,6 @@ Guarantee = PrivacyCurve | NoiseProof
 Scale = Callable[[int, int], float]
 """Scale of Laplace noise as a function of (H, K)."""
 Expected = Literal["refuted", "fails by proof", "stands", "claims nothing"]
-Kind = Literal["", "other readings", "repeats", "of no paper"]
 
 
 class Noise(NamedTuple):
@@ -67,11 +65,10 @@ class Noise(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A claim with its proof and attack. kind: why it is no claim of its own, '' if it is one."""
+    """A claim with its proof and attack, and the expected outcome of both."""
 
     finding: Finding
     expected: Expected
-    kind: Kind = ""
 
     @property
     def outcome(self) -> Expected:
@@ -92,7 +89,6 @@ def row(
     probe: Noise | None = None,
     runs: int = 100_000,
     note: str = "",
-    kind: Kind = "",
 ) -> Row:
     """Return a row. noise: that of the claim. probe: an instance to attack, None if no attack can show a loss."""
 
@@ -101,7 +97,7 @@ def row(
 
     attack = None if probe is None else partial(measure, probe.probe, claim, proof(probe.guarantee))
     proved = proof(noise.guarantee if isinstance(noise, Noise) else noise)
-    return Row(Finding(name, subject, claim, proved, None, note, attack, runs), expected, kind)
+    return Row(Finding(name, subject, claim, proved, None, note, attack, runs), expected)
 
 
 # ---- counts ----
@@ -167,19 +163,19 @@ def count_claims() -> list[Row]:
             tree(2, TREE_2), tree(2, TREE_2, 2, 5, known=2), 2_000_000,
             "an item is in ceil(log2 K) nodes, not ln K, and a replaced user changes 2H cells of a family, not H"),
         row("C1'", lemma_5_1, "tree, Lap(2H (log K)^2/eps)", "stands",
-            tree(2, tree_log), tree(2, tree_log, 1, 24, known=2), kind="other readings",
+            tree(2, tree_log), tree(2, tree_log, 1, 24, known=2),
             note="holds for K >= 24; more noise than needed, and not the printed error bound"),
         # With costs, a public start saves three cells: the two of C_1(s,a) become one.
         row("C2", lemma_3, "tree, Lap(3H log K/eps)", "refuted",
             tree(3, TREE_3), tree(3, TREE_3, 1, 3, known=3), 1_000_000, "as C1"),
         row("C2'", lemma_3, "tree, Lap(eps/(3H log K))", "refuted",
-            tree(3, TREE_UP), node, 10_000, upside_down, kind="other readings"),
+            tree(3, TREE_UP), node, 10_000, upside_down),
         row("L1", lemma_5_4, "report, Lap(2H/eps)", "refuted",
             report(2, REPORT_2), report(2, REPORT_2, 1), 1_000_000, "the L1 sensitivity of a family is 2H, not H"),
         row("L2", lemma_4, "report, Lap(3H/eps)", "refuted",
             report(3, REPORT_3), report(3, REPORT_3, 1), 1_000_000, "as L1"),
         row("L2'", lemma_4, "report, Lap(eps/(3H))", "refuted",
-            report(3, REPORT_UP), cell, 10_000, upside_down, kind="other readings"),
+            report(3, REPORT_UP), cell, 10_000, upside_down),
     ]
 # fmt: on
 
@@ -218,8 +214,7 @@ def gradient_claims() -> list[Row]:
         row("A2", Claim(5.0, source="[OT20] Algorithm 3"), "random sign, eps/d_hat each", "stands",
             signs.curve(), Noise(probes.sign_gradients(signs), signs.curve())),
         row("A2 k=1", Claim(5.0, source="[OT20] eq. (24)"), "random sign, e^(eps/k), k=1", "refuted",
-            literal, Noise(sign.probe, literal), 400_000, "k is not defined; only k = d is private as claimed",
-            kind="other readings"),
+            literal, Noise(sign.probe, literal), 400_000, "k is not defined; only k = d is private as claimed"),
         row("A3", Claim(EPSILON, source="[OT20] sec. 3.2.1"), f"{_SUBMISSIONS} submissions at eps/{_SUBMISSIONS}",
             "stands", composed, Noise(submissions, composed), note="if T is a fixed cap that the ledger enforces"),
         # D5: how long the pole stood. One user's pole stands to the end of the episode, the other's does not.
@@ -317,7 +312,7 @@ def gram_claims() -> list[Row]:
             gram_proof(gram_noise(gram.GramLaplace.name, 2, 2), theorem_3),
             note="b = 4H^3 sqrt(nd)/eps"),
         row("M2 n=10", theorem_3, "Laplace, n=10 d=5", "fails by proof",
-            gram_proof(gram_noise(gram.GramLaplace.name, 10, 5), theorem_3), kind="repeats",
+            gram_proof(gram_noise(gram.GramLaplace.name, 10, 5), theorem_3),
             note="grows like n sqrt(nd); lives at a delta below 1e-9, which no sampling can show"),
         row("M3", theorem_5, "uniform, n=2 d=2", "refuted", gram_proof(flat, theorem_5), _first_number(flat), 20_000,
             "a = 4H^3 sqrt(ln(2H/delta)); delta falls with 1/a only, and is the same at every epsilon"),
@@ -325,7 +320,7 @@ def gram_claims() -> list[Row]:
             gram_proof(narrow, theorem_7), _first_number(narrow),
             note="outputs near an end of one neighbour's range cannot come from the other, for every finite B"),
         row("M4 B=5b", replace(theorem_7, epsilon=0.1), "bounded Laplace, B=5b", "refuted", five, five, 400_000,
-            "the neighbours' supports differ, so there is no pure epsilon", kind="repeats"),
+            "the neighbours' supports differ, so there is no pure epsilon"),
         row("M4'", Claim(0.1, source="[TH23] eq. (78)"), "bounded Laplace, eq. (78)", "refuted",
             outside, Noise(one_sided.probe, outside), 10_000,
             "inverts a distribution function that is wrong for x < 0: one-sided, whatever B is"),
@@ -344,7 +339,7 @@ def floating_point_claim() -> Row:
     claim = Claim(1.0 / scale, source="any float64 sampler")
     probe = Noise(probes.floating_point_event(Laplace(scale)), proof)
     note = "low bits of a sum tell the count (Mironov 2012); integers do not have them"
-    return row("F", claim, "count + float64 Lap(10)", "refuted", proof, probe, 400_000, note, "of no paper")
+    return row("F", claim, "count + float64 Lap(10)", "refuted", proof, probe, 400_000, note)
 
 
 # fmt: off
@@ -389,17 +384,10 @@ def counter_control(name: str, counter: AnyCounter, law: type[Laplace | Gaussian
 
 
 class Audit(NamedTuple):
-    """The audited table, the controls, and a printed number that is no guarantee."""
+    """The audited table and the controls."""
 
     claims: list[Row]
     controls: list[Row]
-    variance: dict[str, Any]
-
-    @property
-    def distinct(self) -> list[str]:
-        """The published claims, each once."""
-        claims = (one for one in self.claims if one.expected != "claims nothing" and not one.kind)
-        return [one.finding.name for one in claims]
 
     @property
     def wrong_proofs(self) -> list[str]:
@@ -415,10 +403,8 @@ class Audit(NamedTuple):
         """Return the page as JSON-ready data."""
         return {
             "confidence": 1.0 - ALPHA,
-            "distinct_claims": self.distinct,
             "claims": [{**one.finding.to_dict(), "expected": one.expected} for one in self.claims],
             "controls": [one.finding.to_dict() for one in self.controls],
-            "numbers": [self.variance],
         }
 
 
@@ -430,24 +416,9 @@ def paper_claims() -> list[Row]:
 def audit_papers(seed: int = 0) -> Audit:
     """Attack all claims and controls; all measured bounds hold together with 95 % confidence."""
     claims, controls = paper_claims(), certified_controls()
-    sampled = sum(one.finding.attack is not None for one in (*claims, *controls)) + 1
-    found = audit_page([one.finding for one in (*claims, *controls)], seed, ALPHA * (sampled - 1) / sampled)
+    found = audit_page([one.finding for one in (*claims, *controls)], seed, ALPHA)
     rows = [one._replace(finding=finding) for one, finding in zip((*claims, *controls), found, strict=True)]
-    return Audit(rows[: len(claims)], rows[len(claims) :], variance_check(seed, ALPHA / sampled))
-
-
-def variance_check(seed: int, alpha: float) -> dict[str, Any]:
-    """Return [TH23]'s variance of bounded Laplace noise at B = 3b, b = 1, beside an interval from draws (Hoeffding)."""
-    noise, runs = BoundedLaplace(1.0, 3.0), 1_000_000
-    q = math.exp(-noise.bound)
-    zeta = 2.0 / (1.0 - q) - ((noise.bound + 1.0) ** 2 + 1.0) * q / (1.0 - q)
-    draws = np.empty(runs)
-    fill_noise(draws, noise.noise(Streams(seed, "audit|variance").key("user_noise")), np.uint64(0))
-    half = noise.bound**2 * math.sqrt(math.log(2.0 / alpha) / (2.0 * runs))
-    low, high = float(np.mean(draws**2)) - half, float(np.mean(draws**2)) + half
-    about = {"name": "M5", "subject": "variance of bounded Laplace, B = 3b", "source": "[TH23]"}
-    found = {"low": low, "high": high, "confidence": 1.0 - alpha, "runs": runs, "holds": low <= zeta <= high}
-    return {**about, "printed": zeta, **found}
+    return Audit(rows[: len(claims)], rows[len(claims) :])
 
 
 _HEAD = ("", "from", "noise as printed", "claimed", "pure", "at a delta", "by proof", "measured*", "by sampling")
@@ -458,7 +429,6 @@ measured: lower bounds of epsilon, or of delta, from runs; all hold together wit
 * at a small instance of the same code, listed below
 
 {claims}
-{name}: {source}, {subject}: printed {printed:.4g} b^2, sampled in [{low:.4g}, {high:.4g}]: {verdict}
 
 Certified noise for the same releases, as controls
 
@@ -466,7 +436,9 @@ Certified noise for the same releases, as controls
 
 {notes}
 
-{summary}"""
+{n_claims} rows: {refuted} refuted by sampling, {failing} more by proof. {n_controls} controls: {wrong} refuted. \
+{seconds:.0f} s
+{unexpected}"""
 
 
 def audit_text(page: Audit, seconds: float) -> str:
@@ -479,25 +451,18 @@ def audit_text(page: Audit, seconds: float) -> str:
         measured = finding.measurement
         where = "" if measured is None else f"[{measured.probe}]{limit_text(measured)}"
         notes.append((finding.name, f"{finding.note} {where}".strip()))
+    outcomes = Counter(one.outcome for one in page.claims)
+    lines = [f"NOT AS EXPECTED: {one.finding.name}" for one in page.claims if one.outcome != one.expected]
+    lines += [f"THE PROOF IS WRONG: {name}" for name in page.wrong_proofs]
     return _TEXT.format(
         claims=tables[0],
         controls=tables[1],
         notes=facts_text("Why, and where it was measured", notes),
-        summary=_summary(page, seconds),
-        verdict="holds" if page.variance["holds"] else "fails",
-        **page.variance,
-    )
-
-
-def _summary(page: Audit, seconds: float) -> str:
-    """Return the counts of distinct claims, of rows and of controls."""
-    outcomes = Counter(one.outcome for one in page.claims)
-    counts = f"{outcomes['refuted']} refuted by sampling, {outcomes['fails by proof']} more by proof"
-    nothing = ", ".join(one.finding.name for one in page.claims if one.outcome == "claims nothing")
-    apart = {kind: [one.finding.name for one in page.claims if one.kind == kind] for kind in get_args(Kind) if kind}
-    apart["NOT AS EXPECTED"] = [one.finding.name for one in page.claims if one.outcome != one.expected]
-    told = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in apart.items() if names)
-    wrong = f" THE PROOF IS WRONG: {', '.join(page.wrong_proofs)}." * bool(page.wrong_proofs)
-    controls = f"{len(page.controls)} controls: {sum(one.finding.violated for one in page.controls)} refuted.{wrong}"
-    rows = f"{len(page.claims)} rows: {counts}, {outcomes['stands']} stand, {nothing} claims nothing."
-    return f"Distinct claims of the papers: {len(page.distinct)} ({told}).\n{rows} {controls} {seconds:.0f} s"
+        n_claims=len(page.claims),
+        refuted=outcomes["refuted"],
+        failing=outcomes["fails by proof"],
+        n_controls=len(page.controls),
+        wrong=sum(one.finding.violated for one in page.controls),
+        seconds=seconds,
+        unexpected="\n".join(lines),
+    ).rstrip()

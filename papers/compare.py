@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from dprl.algorithms.base import REGRET, Float64Array
+from dprl.algorithms.base import Float64Array
 from dprl.atomic_files import write_text
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Scalar
@@ -25,22 +26,16 @@ from dprl.platform.errors import UserError, counted
 from dprl.platform.reports.number_texts import estimate_text
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.home import Home
-from dprl.platform.results.inference import CONFIDENCE, FEWEST_SEEDS, Estimate, effect, estimate
+from dprl.platform.results.inference import CONFIDENCE, FEWEST_SEEDS, Estimate
 from dprl.platform.results.layout import SweepCell, SweepLayout
-from dprl.platform.results.summary import by_seed, halved_at, standing
+from dprl.platform.results.summary import standing
 from dprl.platform.sweeps.sweep import SweepOptions, run_sweep
 
-_RESAMPLES, _CHUNK = 4000, 500
-"""Resamples, and how many are drawn at a time, which does not change results."""
-_PERMUTATIONS = 9999
-_SURE = 1e-12
-NONE, NOT_VISIBLE = "\u2014", "not visible at this size"
-DECADE = np.linspace(-1.0, 0.0, 11)
-POINTS = [f"R(K 10^{exponent:.1f})" for exponent in DECADE]
-"""Columns with the regret at points of the last decade."""
+_RESAMPLES = 4000
+NONE = "\u2014"
 
 Statistic = Callable[..., Any]
-"""np.mean or np.median: of values float64[..., n], with `axis`."""
+"""Of samples float64[..., n], over the last axis."""
 Trials = Mapping[str, Float64Array | float]
 """Numbers of a cell by name: one for each trial, or one for all."""
 
@@ -147,28 +142,33 @@ def values(runs: pd.DataFrame, column: str, **key: object) -> Float64Array:
 # ---- statistics: deterministic, and infinity counts like any large value ----
 
 
-def resampled(sample: Float64Array, statistic: Statistic, size: int, stream: int = 0) -> Float64Array:
-    """Return the statistic of 4000 resamples of `size` of a sample float64[n], drawn with replacement.
+def bootstrap(statistic: Statistic, *samples: Float64Array, size: int | None = None) -> Estimate:
+    """Return a statistic of independent samples, float64[n] each, with the central 95 % of it over 4000 resamples.
 
-    scipy.stats.bootstrap draws as many as the sample has, and averages infinite values. stream: samples with different
-    streams have independent resamples.
+    Both ends are resampled values; they are NaN below 3 trials, or if a resample has no value. scipy.stats.bootstrap
+    averages infinite values, and draws as many as a sample has. size: of a resample, if it is another.
     """
-    generator = np.random.default_rng([len(sample), size, stream])
-    draws = (generator.integers(0, len(sample), size=(_CHUNK, size)) for _ in range(0, _RESAMPLES, _CHUNK))
-    return np.concatenate([statistic(sample[drawn], axis=-1) for drawn in draws])
+    value, ends = float(statistic(*samples)), (math.nan, math.nan)
+    if min(map(len, samples)) >= FEWEST_SEEDS:
+        drawn = []
+        for stream, sample in enumerate(samples):
+            n, many = len(sample), len(sample) if size is None else size
+            generator = np.random.default_rng([n, many, stream])
+            drawn.append(sample[generator.integers(0, n, size=(_RESAMPLES, many))])
+        found = np.sort(statistic(*drawn))
+        outside = round(_RESAMPLES * (1.0 - CONFIDENCE) / 2)
+        if not np.isnan(found).any():
+            ends = float(found[outside]), float(found[-1 - outside])
+    return Estimate(value, *ends, "linear")
 
 
-def central(numbers: Float64Array) -> tuple[float, float]:
-    """Return the ends of the central 95 % of `numbers`: two of them."""
-    ordered = np.sort(numbers)
-    outside = math.floor(len(ordered) * (1.0 - CONFIDENCE) / 2 + _SURE)
-    return float(ordered[outside]), float(ordered[len(ordered) - 1 - outside])
+mean, median = partial(np.mean, axis=-1), partial(np.median, axis=-1)
 
 
-def interval(sample: Float64Array, statistic: Statistic) -> Estimate:
-    """Return the statistic of a sample float64[n] with its bootstrap interval."""
-    ends = central(resampled(sample, statistic, len(sample))) if len(sample) >= FEWEST_SEEDS else (math.nan, math.nan)
-    return Estimate(float(statistic(sample)), *ends, "linear")
+def ratio(sample: Float64Array, reference: Float64Array) -> Float64Array:
+    """Return the quotient of two means, NaN where the second one is 0."""
+    one, other = np.asarray(mean(sample)), np.asarray(mean(reference))
+    return np.asarray(np.divide(one, other, out=np.full(one.shape, math.nan), where=other != 0.0))
 
 
 def share(hits: Float64Array) -> Estimate:
@@ -180,149 +180,28 @@ def share(hits: Float64Array) -> Estimate:
     return Estimate(k / n, float(found.low), float(found.high), "linear")
 
 
-def ratio(sample: Float64Array, reference: Float64Array, size: int | None = None) -> Estimate:
-    """Return the quotient of two means, and the central 95 % for resamples: of `size`, or as many as there are.
-
-    The ends are NaN if a resampled reference is 0.
-    """
-    sizes = (len(sample), len(reference)) if size is None else (size, size)
-    one, other = resampled(sample, np.mean, sizes[0], 0), resampled(reference, np.mean, sizes[1], 1)
-    few = min(len(sample), len(reference)) < FEWEST_SEEDS or not other.all()
-    ends = (math.nan, math.nan) if few else central(one / other)
-    mean = float(np.mean(reference))
-    return Estimate(float(np.mean(sample)) / mean if mean else math.nan, *ends, "linear")
-
-
-def difference(one: Float64Array, other: Float64Array, statistic: Statistic) -> Estimate:
-    """Return the difference between the statistics of independent samples; two infinite values do not differ."""
-
-    def less(x: Float64Array, y: Float64Array) -> Float64Array:
-        return np.subtract(x, y, where=x != y, out=np.zeros(x.shape))
-
-    value = float(less(*(np.asarray(statistic(each), dtype=np.float64) for each in (one, other))))
-    if min(len(one), len(other)) < FEWEST_SEEDS:
-        return Estimate(value, math.nan, math.nan, "linear")
-    drawn = less(*(resampled(each, statistic, len(each), stream) for stream, each in enumerate((one, other))))
-    return Estimate(value, *central(drawn), "linear")
-
-
-def permutation_p(one: Float64Array, other: Float64Array) -> float:
-    """Return the one-sided p-value for the mean of `one` exceeding that of `other`, by 9999 permutations.
-
-    It is valid if both have the same distribution, whatever that is. Its least value is 1/10000.
-    """
-
-    def larger(x: Float64Array, y: Float64Array, axis: int) -> Float64Array:
-        return np.asarray(np.mean(x, axis=axis) - np.mean(y, axis=axis))
-
-    generator, n = np.random.default_rng([len(one), len(other)]), _PERMUTATIONS
-    tested = stats.permutation_test(
-        (one, other), larger, alternative="greater", n_resamples=n, vectorized=True, random_state=generator
-    )
-    return float(tested.pvalue)
-
-
 def verdict(larger: Float64Array, smaller: Float64Array | None, statistic: Statistic, size: int) -> str:
     """Return whether a paper's 'larger exceeds smaller' holds in our trials: 'holds', 'fails' or 'open'.
 
     It is open if the interval of the difference contains 0. Without `smaller` the claim is that all trials are ones; it
     fails if fewer than 2.5 % of resamples of the paper's `size` are all ones.
     """
-    if smaller is not None:
-        found = difference(larger, smaller, statistic)
-        return "holds" if found.lower > 0.0 else "fails" if found.upper < 0.0 else "open"
-    highest = central(resampled(larger, np.mean, size))[1]
-    return "holds" if larger.all() else "open" if highest == 1.0 else "fails"
+    if smaller is None:
+        highest = bootstrap(mean, larger, size=size).upper
+        return "holds" if larger.all() else "open" if highest == 1.0 else "fails"
+
+    def difference(one: Float64Array, other: Float64Array) -> Float64Array:
+        x, y = np.asarray(statistic(one)), np.asarray(statistic(other))
+        # Two infinite values do not differ.
+        return np.asarray(np.subtract(x, y, where=x != y, out=np.zeros(x.shape)))
+
+    found = bootstrap(difference, larger, smaller)
+    return "holds" if found.lower > 0.0 else "fails" if found.upper < 0.0 else "open"
 
 
 def joint_verdict(verdicts: Sequence[str]) -> str:
     """Return the verdict on a sentence with several claims; '' without any."""
     return next((word for word in ("fails", "open", "holds") if word in verdicts), "")
-
-
-# ---- rates: exponents of regret in K and in 1 / epsilon ----
-
-
-def read_decade(results: CellResults) -> dict[str, Any]:
-    """Return the regret of each seed at 11 episodes of the last decade, and whether a decade earlier it had bent.
-
-    visible: whether the regret per episode had halved by K / 10; else most of the regret is that of the first policy.
-    """
-    ends, regrets = by_seed(results.records, REGRET.name)
-    at = np.log(ends[-1]) + DECADE * math.log(10.0)
-    curves = [np.exp(np.interp(at, np.log(ends), np.log(regret))) for regret in regrets.T]
-    visible = bool(np.all(halved_at(results.records) <= ends[-1] / 10.0))
-    points = dict(zip(POINTS, np.transpose(curves), strict=True))
-    return {"K": int(ends[-1]), "visible": visible, **points}
-
-
-def cell_key(flat: Mapping[str, Scalar]) -> dict[str, Any]:
-    """Return the key of a cell: algorithm, trust model and claimed epsilon, infinite without privacy."""
-    epsilon = math.inf if flat["privacy.model"] == "none" else float(flat["privacy.epsilon"])
-    return {"algorithm": flat["algorithm.name"], "model": flat["privacy.model"], "epsilon": epsilon}
-
-
-def slope(curves: Float64Array, at: Float64Array) -> Estimate | str:
-    """Return the mean over seeds of the least-squares slopes of log curves float64[seeds, n] at float64[n]."""
-    if not curves.size:
-        return NONE
-    return estimate(np.polyfit(at, np.log(curves).T, 1)[0]) if (curves > 0.0).all() else "not always above 0"
-
-
-def rates(runs: pd.DataFrame, exponents: Mapping[str, tuple[float, float]]) -> list[Section]:
-    """Return the tables of exponents of K and of 1 / epsilon.
-
-    exponents: those of K that a paper states, by trust model: of regret R, and of the cost of privacy, R less the mean
-    of the same algorithm without privacy; both are upper bounds.
-    """
-    in_k, in_epsilon = [], []
-    private = runs[runs["model"] != "none"]
-    for algorithm, model in private[["algorithm", "model"]].drop_duplicates().to_numpy().tolist():
-        group, about = chosen(runs, algorithm=algorithm, model=model), {"algorithm": algorithm, "model": model}
-        without = chosen(runs, algorithm=algorithm, model="none", K=group["K"].iloc[0])[POINTS].to_numpy()
-        at_the_end = {}
-        for epsilon in sorted(group["epsilon"].unique().tolist()):
-            cell = chosen(group, epsilon=epsilon)
-            regret, row = cell[POINTS].to_numpy(), {**about, "epsilon": epsilon, "K": cell["K"].iloc[0]}
-            costs = regret - without.mean(axis=0) if len(without) else np.empty(0)
-            for name, curves, stated in zip(("R", "cost"), (regret, costs), exponents[model], strict=True):
-                ours = slope(curves, DECADE * math.log(10.0)) if cell["visible"].all() else NOT_VISIBLE
-                row |= {f"{name}: at most": stated, f"{name}: ours": ours}
-            in_k.append(row)
-            if cell["visible"].all():
-                at_the_end[epsilon] = (costs if len(without) else regret)[:, -1]
-        curves, at = np.transpose([*at_the_end.values()]), -np.log([*at_the_end])
-        of, used = "cost" if len(without) else "R", ", ".join(f"{epsilon:g}" for epsilon in at_the_end)
-        ours = slope(curves, at) if len(at) > 1 else NOT_VISIBLE
-        in_epsilon.append({**about, "of": of, "at most": 1.0, "ours": ours, "epsilons used": used})
-    return [
-        Section("Exponents of K over the last decade of a run", pd.DataFrame(in_k)),
-        Section("Exponents of 1 / epsilon at the end of a run", pd.DataFrame(in_epsilon)),
-    ]
-
-
-def orders(runs: pd.DataFrame, stated: Sequence[tuple[str, str, str]]) -> Section:
-    """Return a paper's order of algorithms by regret, as (model, larger, smaller), at each epsilon that both have."""
-    rows = []
-    for model, larger, smaller in stated:
-        for epsilon in sorted(chosen(runs, model=model)["epsilon"].unique().tolist()):
-            one, other = (chosen(runs, model=model, algorithm=name, epsilon=epsilon) for name in (larger, smaller))
-            if one.empty or other.empty:
-                continue
-            found = effect(one[POINTS[-1]].to_numpy(), other[POINTS[-1]].to_numpy(), "log")
-            verdict = "shows" if found.lower > 1.0 else "reversed" if found.upper < 1.0 else "no difference seen"
-            about = {"model": model, "epsilon": epsilon, "order by the bounds": f"{larger} > {smaller}"}
-            ratio = Estimate(found.value, found.lower, found.upper, "log")
-            seen = one["visible"].all() and other["visible"].all()
-            rows.append({**about, "ratio, ours": ratio, "verdict": verdict if seen else NOT_VISIBLE})
-    return Section("Order of the algorithms", pd.DataFrame(rows))
-
-
-def guarantees(runs: pd.DataFrame) -> Section:
-    """Return the claimed epsilon beside the proved one."""
-    names = ["model", "K", "claimed", "proved", "verdict"]
-    rows = runs.loc[runs["model"] != "none", names].drop_duplicates(ignore_index=True)
-    return Section("Epsilon claimed and proved", rows)
 
 
 # ---- texts ----

@@ -18,11 +18,11 @@ from dprl.algorithms.pgc.scores import AREA, FINAL_SCORE, FIRST_SUCCESS, SCORE
 from dprl.papers.compare import (
     Section,
     Statistic,
-    central,
-    interval,
+    bootstrap,
     joint_verdict,
+    mean,
+    median,
     ratio,
-    resampled,
     share,
     values,
     verdict,
@@ -189,7 +189,7 @@ def read(results: CellResults) -> dict[str, Any]:
 
 def statistic(column: str) -> Statistic:
     """Return the function of trials that the paper reports."""
-    return np.median if column == "first_success" else np.mean
+    return median if column == "first_success" else ratio if column == "relative_area" else mean
 
 
 def sections(runs: pd.DataFrame) -> list[Section]:
@@ -214,16 +214,12 @@ def published(runs: pd.DataFrame) -> pd.DataFrame:
     for (_, printed), reading in itertools.product(NUMBERS.iterrows(), READINGS):
         for epsilon, paper in printed["by_epsilon"].items():
             of, column = cell(printed["mechanism"], epsilon), printed["column"]
+            samples = [values(runs, column.removeprefix("relative_"), reading=reading, **of._asdict())]
             if column == "relative_area":
-                without = values(
-                    runs, "area", reading=reading, **of._replace(mechanism=NO_NOISE, epsilon=NEVER)._asdict()
-                )
-                sample = values(runs, "area", reading=reading, **of._asdict())
-                ours, (_, low, high, _) = ratio(sample, without), ratio(sample, without, RUNS)
-            else:
-                sample = values(runs, column, reading=reading, **of._asdict())
-                ours = share(sample) if column == "success" else interval(sample, statistic(column))
-                low, high = central(resampled(sample, statistic(column), RUNS))
+                free = of._replace(mechanism=NO_NOISE, epsilon=NEVER)
+                samples.append(values(runs, "area", reading=reading, **free._asdict()))
+            ours = share(*samples) if column == "success" else bootstrap(statistic(column), *samples)
+            _, low, high, _ = bootstrap(statistic(column), *samples, size=RUNS)
             inside = None if math.isnan(low) else low <= float(paper) <= high
             about = {"table": printed["table"], "mechanism": NAMES[of.mechanism], "\u03b5": epsilon, "|B|": of.buffer}
             found = {"ours": ours, "low_of_20": low, "high_of_20": high, "inside": inside}

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import pandas as pd
 
-from dprl.papers.compare import Section, cell_key, guarantees, orders, rates, read_decade
+from dprl.papers import cz22
+from dprl.papers.compare import Section
+from dprl.papers.cz22 import key, read
+
+__all__ = ["CONFIG", "NOTES", "QUICK", "TITLE", "key", "read", "sections"]
 
 TITLE = "DP-Nash-VI of Qiao and Wang: stated rates beside ours"
 CONFIG, QUICK = "qw24", ("seeds=3",)
@@ -18,8 +22,6 @@ unit constants for DP-Nash-VI and DP-UCBVI, where the paper leaves them open; no
 as in the reproduction of [CZ22]: `dprl reproduce cz22`.
 """
 
-EXPONENTS = {"jdp": (0.5, 0.0), "ldp": (0.5, 0.5)}
-"""sqrt(K) + 1 / epsilon for jdp, sqrt(K) + sqrt(K) / epsilon for ldp: of R and of the cost of privacy."""
 ORDERS = [
     ("jdp", "private_ucb_vi", "dp_ucbvi"),
     ("jdp", "pucb", "private_ucb_vi"),
@@ -28,9 +30,7 @@ ORDERS = [
 ]
 """For one player: sqrt(H^2SAT), sqrt(H^3SAT) and sqrt(H^3S^2AT); the terms with epsilon are the same."""
 
-key, read = cell_key, read_decade
-
 
 def sections(runs: pd.DataFrame) -> list[Section]:
     """Return the tables of the page."""
-    return [*rates(runs, EXPONENTS), orders(runs, ORDERS), guarantees(runs)]
+    return cz22.tables(runs, ORDERS)

@@ -16,11 +16,11 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from dprl.algorithms.base import REGRET, SATURATED
+from dprl.algorithms.base import REGRET, SATURATED, Float64Array
 from dprl.algorithms.ma_ldp.algorithm import INDEFINITE
 from dprl.envs.network_mdp import NetworkMDP
 from dprl.papers import claims
-from dprl.papers.compare import Section, permutation_p, ratio, values
+from dprl.papers.compare import Section, bootstrap, ratio, values
 from dprl.platform.configs.experiment import Scalar
 from dprl.platform.reports.audits import finding_row
 from dprl.platform.results.cell_folder import CellResults
@@ -185,8 +185,22 @@ def order_table(runs: pd.DataFrame) -> pd.DataFrame:
             order = " > ".join(f"{NAMES[mechanism]} \u03b5={epsilon:g}" for mechanism, epsilon in (larger, smaller))
             verdict = "shows" if p < LEVEL else "reversed" if q < LEVEL else "does not show"
             about = {"reading": group, "theorem": theorem, "order": order, "paper": printed}
-            rows.append({**about, "ours": ratio(one, other), "p, Holm": p, "verdict": verdict})
+            rows.append({**about, "ours": bootstrap(ratio, one, other), "p, Holm": p, "verdict": verdict})
     return pd.DataFrame(rows)
+
+
+def permutation_p(one: Float64Array, other: Float64Array) -> float:
+    """Return the one-sided p-value for the mean of `one` exceeding that of `other`, by 9999 permutations.
+
+    It is valid if both have the same distribution, whatever that is. Its least value is 1/10000.
+    """
+
+    def larger(x: Float64Array, y: Float64Array, axis: int) -> Float64Array:
+        return np.asarray(np.mean(x, axis=axis) - np.mean(y, axis=axis))
+
+    generator, n = np.random.default_rng([len(one), len(other)]), 9999
+    tested = stats.permutation_test((one, other), larger, alternative="greater", n_resamples=n, random_state=generator)
+    return float(tested.pvalue)
 
 
 def proved(mechanism: str, agents: int, features: int) -> Finding:

@@ -9,26 +9,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from dprl.papers.compare import (
-    DECADE,
-    NONE,
-    NOT_VISIBLE,
-    POINTS,
-    Section,
-    central,
-    difference,
-    guarantees,
-    interval,
-    markdown,
-    orders,
-    permutation_p,
-    rates,
-    ratio,
-    read_decade,
-    resampled,
-    share,
-    verdict,
-)
+from dprl.papers.compare import NONE, Section, bootstrap, markdown, mean, median, ratio, share, verdict
+from dprl.papers.cz22 import DECADE, NOT_VISIBLE, POINTS, orders, rates, read, tables
+from dprl.papers.th23 import permutation_p
 from dprl.platform.results.cell_folder import CellResults
 
 INF = math.inf
@@ -37,20 +20,20 @@ INF = math.inf
 def test_the_interval_of_a_mean_is_that_of_scipys_bootstrap() -> None:
     values = np.random.default_rng(1).exponential(2.0, 400)
     expected = stats.bootstrap((values,), np.mean, method="percentile", random_state=0).confidence_interval
-    found, width = interval(values, np.mean), expected.high - expected.low
+    found, width = bootstrap(mean, values), expected.high - expected.low
     assert found.value == values.mean()
     assert (found.lower, found.upper) == pytest.approx((expected.low, expected.high), abs=0.1 * width)
 
 
 def test_medians_and_ends_of_intervals_may_be_infinite_and_are_never_nan() -> None:
     values = np.array([10.0] * 6 + [INF] * 5)
-    assert interval(values, np.median)[:3] == (10.0, 10.0, INF)
-    assert central(resampled(values, np.median, 20)) == (10.0, INF)
-    assert interval(np.array([1.0, 2.0, INF, INF]), np.median).value == INF
+    assert bootstrap(median, values)[:3] == (10.0, 10.0, INF)
+    assert bootstrap(median, values, size=20)[1:3] == (10.0, INF)
+    assert bootstrap(median, np.array([1.0, 2.0, INF, INF])).value == INF
 
 
 def test_two_trials_have_no_interval() -> None:
-    for found in (interval(np.array([1.0, 3.0]), np.median), share(np.ones(2)), ratio(np.ones(2), np.ones(2))):
+    for found in (bootstrap(median, np.array([1.0, 3.0])), share(np.ones(2)), bootstrap(ratio, np.ones(2), np.ones(2))):
         assert math.isfinite(found.value)
         assert math.isnan(found.lower)
 
@@ -64,33 +47,26 @@ def test_shares_have_the_interval_of_clopper_and_pearson(hits: int, of: int) -> 
 
 
 def test_the_range_of_20_trials_of_a_share_is_that_of_the_binomial_distribution() -> None:
-    low, high = central(resampled((np.arange(100) < 80).astype(float), np.mean, 20))
+    _, low, high, _ = bootstrap(mean, (np.arange(100) < 80).astype(float), size=20)
     # Quantiles of Binomial(20, 0.8) / 20: 12 and 19; a resampled end may be one off.
     assert abs(20 * low - stats.binom.ppf(0.025, 20, 0.8)) <= 1.0
     assert abs(20 * high - stats.binom.ppf(0.975, 20, 0.8)) <= 1.0
 
 
-def test_a_clear_difference_is_seen_and_samples_are_resampled_independently() -> None:
+def test_samples_are_resampled_independently() -> None:
     values = np.random.default_rng(4).normal(10.0, 1.0, 100)
-    found = difference(values + 1.0, values, np.mean)
+    found = bootstrap(lambda one, other: mean(one) - mean(other), values + 1.0, values)
     assert 0.0 < found.lower < found.value < found.upper
     assert found.upper - found.lower == pytest.approx(2 * 1.96 * math.sqrt(2.0 / 100) * values.std(), rel=0.2)
-
-
-def test_two_infinite_medians_do_not_differ_and_an_infinite_one_is_larger() -> None:
-    never, once = np.full(30, INF), np.full(30, 100.0)
-    assert difference(never, never, np.median)[:3] == (0.0, 0.0, 0.0)
-    assert difference(never, once, np.median).lower > 0.0
-    assert difference(once, never, np.median).upper < 0.0
 
 
 def test_a_quotient_of_means_has_a_range_and_none_without_a_reference() -> None:
     generator = np.random.default_rng(5)
     values, reference = generator.uniform(0.4, 0.8, 100), generator.uniform(0.9, 1.0, 100)
-    found, few = ratio(values, reference), ratio(values, reference, 20)
+    found, few = (bootstrap(ratio, values, reference, size=size) for size in (None, 20))
     assert found.value == few.value == pytest.approx(values.mean() / reference.mean())
     assert few.lower < found.lower < found.value < found.upper < few.upper
-    assert all(math.isnan(number) for number in ratio(values, np.zeros(100))[:3])
+    assert all(math.isnan(number) for number in bootstrap(ratio, values, np.zeros(100))[:3])
 
 
 def test_permutations_find_a_difference_and_their_p_values_are_uniform_without_one() -> None:
@@ -107,13 +83,13 @@ def test_permutations_find_a_difference_and_their_p_values_are_uniform_without_o
 
 def test_verdicts() -> None:
     low, high = np.linspace(1.0, 2.0, 30), np.linspace(3.0, 4.0, 30)
-    assert [verdict(*pair, np.mean, 20) for pair in ((high, low), (low, low), (low, high))] == [
-        "holds",
-        "open",
-        "fails",
-    ]
+    pairs = ((high, low), (low, low), (low, high))
+    assert [verdict(*pair, mean, 20) for pair in pairs] == ["holds", "open", "fails"]
+    never, once = np.full(30, INF), np.full(30, 100.0)
+    pairs = ((never, once), (never, never), (once, never))
+    assert [verdict(*pair, median, 20) for pair in pairs] == ["holds", "open", "fails"]
     for failures, word in ((0, "holds"), (4, "open"), (40, "fails")):
-        assert verdict((np.arange(100) >= failures).astype(float), None, np.mean, 20) == word
+        assert verdict((np.arange(100) >= failures).astype(float), None, mean, 20) == word
 
 
 def test_a_table_has_texts_for_people_and_numbers_for_programs() -> None:
@@ -145,7 +121,7 @@ def cells(visible: bool = True) -> pd.DataFrame:
 
 
 def test_exponents_are_those_of_the_runs() -> None:
-    in_k, in_epsilon = (section.data for section in rates(cells(), {"jdp": (0.5, 0.0)}))
+    in_k, in_epsilon = (section.data for section in rates(cells()))
     fast, slow = (in_k[in_k["algorithm"] == name] for name in ("fast", "slow"))
     assert [one.value for one in fast["cost: ours"]] == pytest.approx([0.2, 0.2], abs=1e-3)
     assert [one.value for one in fast["R: ours"]] == pytest.approx([0.2, 0.2], abs=2e-3)
@@ -156,7 +132,7 @@ def test_exponents_are_those_of_the_runs() -> None:
 
 def test_curves_that_have_not_bent_have_no_exponent_and_no_order() -> None:
     runs = cells(visible=False)
-    in_k, in_epsilon = (section.data for section in rates(runs, {"jdp": (0.5, 0.0)}))
+    in_k, in_epsilon = (section.data for section in rates(runs))
     assert set(in_k["R: ours"]) == set(in_k["cost: ours"]) == set(in_epsilon["ours"]) == {NOT_VISIBLE}
     assert set(orders(runs, [("jdp", "slow", "fast")]).data["verdict"]) == {NOT_VISIBLE}
 
@@ -165,7 +141,7 @@ def test_orders_and_guarantees() -> None:
     found = orders(cells(), [("jdp", "slow", "fast"), ("jdp", "fast", "slow"), ("ldp", "slow", "fast")]).data
     assert list(found["verdict"]) == ["shows", "shows", "reversed", "reversed"]
     assert found["ratio, ours"][0].value == pytest.approx(2.0)
-    assert guarantees(cells()).data[["claimed", "proved"]].to_numpy().tolist() == [[1.0, 2.0], [4.0, 8.0]]
+    assert tables(cells(), [])[-1].data[["claimed", "proved"]].to_numpy().tolist() == [[1.0, 2.0], [4.0, 8.0]]
 
 
 @pytest.mark.parametrize(("exponent", "visible"), [(0.5, True), (1.0, False)])
@@ -174,6 +150,6 @@ def test_curves_are_read_at_points_of_the_last_decade(exponent: float, visible: 
     regret = 2.0 * ends**exponent
     lengths, blocks = np.diff(ends, prepend=0), np.diff(regret, prepend=0.0)
     frame = pd.DataFrame({"seed": 0, "episode": ends, "regret": regret, "regret_per_episode": blocks / lengths})
-    found = read_decade(CellResults(frame, {}, 1.0, 0.0))
+    found = read(CellResults(frame, {}, 1.0, 0.0))
     assert (found["K"], found["visible"]) == (10_000, visible)
     assert [found[name][0] for name in POINTS] == pytest.approx(2.0 * (10_000.0 * 10.0**DECADE) ** exponent, rel=1e-3)

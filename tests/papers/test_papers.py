@@ -213,7 +213,7 @@ def test_a_small_run_leaves_a_page_and_resumes(tmp_path: Path) -> None:
 def test_a_page_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Paper:
         CONFIG, QUICK, TITLE, NOTES, __name__ = "smoke", (), "a paper", "", "dprl.papers.smoke"
-        key, read = staticmethod(compare.cell_key), staticmethod(compare.read_decade)
+        key, read = staticmethod(cz22.key), staticmethod(cz22.read)
 
         @staticmethod
         def sections(runs: pd.DataFrame) -> list[Section]:
