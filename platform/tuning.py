@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import copy
+import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -23,8 +24,8 @@ from dprl.platform.errors import UserError, broken_rule, missing_extra, print_er
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.home import home_folder
 from dprl.platform.results.layout import SweepCell
-from dprl.platform.sweeps.cell import CellProgress, CellRun
-from dprl.platform.sweeps.trial import ObserverCallback, resources_of
+from dprl.platform.sweeps.cell import CellRun
+from dprl.platform.sweeps.ray_trials import resources_of, trial_error
 from dprl.platform.tracking.store import TrackingStore
 from dprl.privacy.threat_models import of_trials
 
@@ -123,9 +124,9 @@ class _Trial(tune.Trainable):
         except UserError:
             if not cls._checked:
                 raise
-            return resources_of(None)  # only this trial will fail
+            return resources_of()  # only this trial will fail
         cls._checked = True
-        return resources_of(memory)
+        return resources_of(memory=memory)
 
     def setup(self, config: dict[str, Any]) -> None:
         """Open the run of the trial's experiment. Raises UserError."""
@@ -178,14 +179,22 @@ class _Trial(tune.Trainable):
         self._run.write_partial()
 
 
-class _MLflowCallback(ObserverCallback):
+_UNSEEN_SECONDS = 90.0
+"""For the files of a trial: NFS remembers for up to a minute that a file was not there."""
+
+
+class _MLflowCallback(tune.Callback):
     """Tune callback that writes trials to MLflow as cells of a sweep."""
 
     def __init__(self, name: str, store: TrackingStore) -> None:
         self._name, self._store = name, store
-        self._trials: dict[str, SweepCell] = {}
-        super().__init__({}, self)
-        self.ended = {"cells_finished": 0, "cells_failed": 0}
+        self._ended: list[SweepCell] = []
+        """Cells to be recorded: a stopped trial writes its files a little later."""
+        self._counts = {"cells_finished": 0, "cells_failed": 0}
+
+    def __reduce__(self) -> tuple[Callable[[], tune.Callback], tuple[()]]:
+        # Tune saves its callbacks for a restore; this one has connections.
+        return tune.Callback, ()
 
     def setup(self, **info: object) -> None:
         """Begin the parent run. Raises UserError for an unusable store."""
@@ -194,40 +203,41 @@ class _MLflowCallback(ObserverCallback):
         self._exporter: Exporter = Exporter(self._store, self._name, "ray.tune.Tuner", print_error, uuid.uuid4().hex)
         self._exporter.open([], fresh=False)
 
-    def _cell(self, trial: Trial) -> SweepCell:
-        if trial.trial_id not in self._trials:
-            experiment, folder = trial.get_trainable_cls().experiment(trial.config), Path(trial.path)
-            label = experiment.short_name(list(trial.config))
-            self._trials[trial.trial_id] = SweepCell(experiment, label, CellFolder(folder), folder / "lock")
-        return self._trials[trial.trial_id]
+    def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: object) -> None:
+        """Note that a trial has ended, to record it when its files are there."""
+        self._ended.append(_cell_of(trial))
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: object) -> None:
         """Record that a trial failed, unless its settings were refused, because it then has no cell."""
         with suppress(UserError):
-            super().on_trial_error(iteration, trials, trial, **info)
+            self._fail(_cell_of(trial), trial_error(trial)[0])
+
+    def on_step_end(self, iteration: int, trials: list[Trial], **info: object) -> None:
+        """Record the ended trials with files."""
+        for cell in [cell for cell in self._ended if cell.finished]:
+            self._ended.remove(cell)
+            self._counts["cells_finished"] += 1
+            self._exporter.record(cell, cell.folder.results())
 
     def on_experiment_end(self, trials: list[Trial], **info: object) -> None:
         """Wait for the files of stopped trials, then end all runs."""
-        self.wait()
-        self.flush()
-        counts = {"cells": len(trials), **self.ended}
-        status = "FAILED" if self.ended["cells_failed"] else "FINISHED"
-        missed = self._exporter.close([], counts, status)
+        deadline = time.monotonic() + _UNSEEN_SECONDS
+        while self._ended and time.monotonic() < deadline:
+            self.on_step_end(0, trials)
+            time.sleep(0.1)
+        for cell in self._ended:
+            self._fail(cell, f"it finished, but not in {cell.folder.path} of this machine")
+        status = "FAILED" if self._counts["cells_failed"] else "FINISHED"
+        missed = self._exporter.close([], {**self._counts, "cells": len(trials)}, status)
         if missed:
             print_error(f"MLflow: {missed}; all results are in the trials' folders")
 
-    def advanced(self, cell: SweepCell, progress: CellProgress) -> None:
-        """Do nothing: results are written when the trial ends."""
-
-    def interrupted(self, cell: SweepCell, cause: str) -> None:
-        """Do nothing: the trial starts again in the same run."""
-
-    def finished(self, cell: SweepCell) -> None:
-        """Record the trial's results."""
-        self.ended["cells_finished"] += 1
-        self._exporter.record(cell, cell.folder.results())
-
-    def failed(self, cell: SweepCell, cause: str, trace: str) -> None:
-        """End the trial's run with the cause of its failure."""
-        self.ended["cells_failed"] += 1
+    def _fail(self, cell: SweepCell, cause: str) -> None:
+        self._counts["cells_failed"] += 1
         self._exporter.fail(cell, cause)
+
+
+def _cell_of(trial: Trial) -> SweepCell:
+    """Return a trial as a cell of a sweep. Raises UserError for refused settings."""
+    experiment, folder = trial.get_trainable_cls().experiment(trial.config), Path(trial.path)
+    return SweepCell(experiment, experiment.short_name(list(trial.config)), CellFolder(folder), folder / "lock")

@@ -86,8 +86,7 @@ def _execute(cells: Sequence[Experiment], flags: RunFlags, command: str, address
     on_ray = isinstance(flags, SweepFlags)
     home = home_folder(flags.storage if isinstance(flags, SweepFlags) else None)
     from dprl.platform.reports.tables import write_summary
-    from dprl.platform.sweeps.execution import DEFAULT_RESTARTS
-    from dprl.platform.sweeps.sweep import SweepOptions, run_sweep
+    from dprl.platform.sweeps.sweep import DEFAULT_RESTARTS, SweepOptions, run_sweep
 
     restarts, cpus = (flags.max_restarts, flags.cpus) if isinstance(flags, SweepFlags) else (None, None)
     how = SweepOptions(

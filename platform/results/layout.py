@@ -105,7 +105,7 @@ class SweepLayout:
         self.id_file = self.folder / "sweep_id"  # distinguishes the sweep from others of its name
         self.logs = self.folder / "logs"
         self.log_file = self.logs / "sweep.log"  # all calls, with times
-        self.tune_folder = Home(self.home).tune / self.name  # of all calls since the sweep was last finished
+        self.tune_folder = Home(self.home).tune / self.name  # while the sweep runs
 
     def failure_log(self, digest: str) -> Path:
         """The file with the traceback of the cell with that digest, if it failed."""

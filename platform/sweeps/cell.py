@@ -5,18 +5,20 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import platform
+import re
 import subprocess
 import time
 import zipfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numba import NumbaError
 
 from dprl.algorithms import Learner
 from dprl.atomic_files import (
@@ -31,9 +33,11 @@ from dprl.platform.audits import attached_audit
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.configs.memory import seeds_at_once
 from dprl.platform.errors import UserError, broken_rule
-from dprl.platform.plugins import require_digested_modules
+from dprl.platform.plugins import PLUGIN_ERRORS, require_digested_modules
 from dprl.platform.results.cell_folder import CellFolder
+from dprl.platform.results.layout import SweepCell
 from dprl.platform.results.summary import columns, per_episode
+from dprl.platform.sweeps.events import CellProgress
 from dprl.privacy import LedgerError
 from dprl.privacy.certificate import sealed
 from dprl.privacy.journal import ChargeJournal
@@ -41,6 +45,13 @@ from dprl.sources import results_version
 
 BLOCKS = 200
 """Records per seed at most; a block is also the unit of work, so that where a run is cut changes no sum."""
+
+STEP_SECONDS = 1.0
+"""Between two checkpoints of a cell, and two reports."""
+_WORK_PER_SAVING = 10.0
+"""Seconds of work for every second that a checkpoint takes: large counters make large ones."""
+CELL_ERRORS = (UserError, *PLUGIN_ERRORS)
+"""Errors that end one cell. Any other error stops the sweep."""
 
 _LEARNER, _POLICIES = "learner/", "policies/"
 _LONGEST_DAMAGE = 100
@@ -51,25 +62,6 @@ _OF_ATTEMPTS = {
 """Fields of a certificate that depend on how often a seed was started again."""
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, zipfile.BadZipFile)
 """Errors of reading a damaged checkpoint."""
-
-
-@dataclass(frozen=True)
-class CellProgress:
-    """Progress of a cell. Episodes count over all its seeds; `seed_index` is the running one.
-
-    restarted: reason why a part starts again instead of continuing an earlier process's work; '' if none does.
-    """
-
-    episodes_done: int
-    episodes_total: int
-    seed_index: int
-    finished: bool
-    restarted: str = ""
-
-    @property
-    def fraction(self) -> float:
-        """The share of its episodes that the cell has done."""
-        return self.episodes_done / self.episodes_total
 
 
 def block_ends(episodes: int) -> np.ndarray:
@@ -85,6 +77,39 @@ def block_ends(episodes: int) -> np.ndarray:
     even = {(i + 1) * episodes // half for i in range(half)}
     early = {round(episodes ** (i / (half - 1))) for i in range(half)}
     return np.array(sorted(even | early), dtype=np.int64)
+
+
+class LockedCell:
+    """Runs one cell of a sweep on `cpus` CPUs at most, holding its lock from the first step until `close`."""
+
+    def __init__(self, cell: SweepCell, cpus: int = 1) -> None:
+        self.cell = cell
+        self._cpus = cpus
+        self._lock = cell.lock()
+        self._run: CellRun | None = None
+
+    def advance(self, seconds: float = STEP_SECONDS) -> CellProgress:
+        """Run for about `seconds`, longer if checkpoints take long, and leave one.
+
+        Raises UserError while another process has the cell, and if the code has changed since the cell was named
+        (this process may have started later).
+        """
+        if self._run is None:
+            named = self.cell.folder.path.name
+            if self.cell.digest != named:
+                raise UserError(
+                    f"code: must not change while a sweep runs, got other sources than those of cell {named}; start "
+                    "the sweep again with --fresh or --name"
+                )
+            # In this order: read the previous holder's files only after it has released the lock.
+            self._lock.acquire()
+            self._run = CellRun(self.cell.experiment, self.cell.folder, cpus=self._cpus)
+        return self._run.advance(max(seconds, _WORK_PER_SAVING * self._run.saving))
+
+    def close(self) -> None:
+        """Release the lock."""
+        self._run = None
+        self._lock.release()
 
 
 class CellRun:
@@ -381,6 +406,28 @@ def second_release(damage: str, folder: Path) -> str:
     )
 
 
+_COLOUR = re.compile("\x1b\\[[0-9;]*m")
+_PLACE = re.compile(r"(?: at |File \")([^\s\"]+\.py)(?: \(|\", line )(\d+)")
+_ALLOCATES = ("NRT required", "Only accept returning of array passed into the function")
+"""In Numba's message on a kernel that makes an array, though it counts no references."""
+_NO_NEWS = ("Failed in nopython mode pipeline", "File ")
+
+
+def cause_of(error: BaseException) -> str:
+    """Return the error of a cell as one line; for a kernel that does not compile, with place, rule and remedy."""
+    text = _COLOUR.sub("", str(error))
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not isinstance(error, NumbaError):
+        return f"{type(error).__name__}: {next(iter(lines), 'no message')}"
+    own = next(((file, line) for file, line in _PLACE.findall(text) if "site-packages" not in file), None)
+    where = f" at {Path(own[0]).name}:{own[1]}" if own else ""
+    if any(words in text for words in _ALLOCATES):
+        rule = "a no_alloc_kernel must make no array, list or tuple of its own; write into its arguments"
+        return f"KernelError: does not compile{where}: {rule}, or decorate it with kernel"
+    message = next((line for line in lines if not line.startswith(_NO_NEWS)), "no message")
+    return f"KernelError: does not compile{where}: {message}; kernels are in the part of Python that Numba compiles"
+
+
 def _below(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the arrays with keys that begin with `prefix`, without it."""
     return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
@@ -424,17 +471,11 @@ def _git_commit() -> str | None:
     top = Path(__file__).resolve().parents[2]
     if not (top / ".git").exists():
         return None
-    commit = _git(top, "rev-parse", "HEAD")
-    if commit is None:
-        return None
-    return commit + "+changes" if _git(top, "status", "--porcelain", "--untracked-files=no") else commit
-
-
-def _git(top: Path, *arguments: str) -> str | None:
+    describe = ["describe", "--always", "--exclude=*", "--abbrev=40", "--dirty=+changes"]
     try:
         done = subprocess.run(
-            ["git", "-C", str(top), *arguments], capture_output=True, text=True, timeout=10, check=False
+            ["git", "-C", str(top), *describe], capture_output=True, text=True, timeout=10, check=True
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    return done.stdout.strip()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import shlex
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
-from functools import partial
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -16,6 +19,7 @@ import pandas as pd
 from dprl.algorithms import Metric
 from dprl.algorithms.base import headline
 from dprl.atomic_files import write_text
+from dprl.compiled import cache_is_empty, compilations
 from dprl.platform.configs.experiment import Experiment, unequal_schedules
 from dprl.platform.environment_variables import cpu_limit, set_environment
 from dprl.platform.errors import Interrupted, UserError, broken_rule, counted, how_to_resume, missing_extra
@@ -32,25 +36,28 @@ from dprl.platform.results.layout import (
     require_name,
 )
 from dprl.platform.results.summary import block_column, summary_row
-from dprl.platform.sweeps.cell import CellProgress, second_release
-from dprl.platform.sweeps.execution import (
-    DEFAULT_RESTARTS,
-    RayLost,
-    SweepObserver,
-    TrialOptions,
-    compile_kernels,
-    run_in_process,
-)
-from dprl.platform.sweeps.progress import ProgressDisplay, progress_display
+from dprl.platform.sweeps.cell import CELL_ERRORS, LockedCell, cause_of, second_release
+from dprl.platform.sweeps.events import CellEvent, CellProgress, RayLostError
+from dprl.platform.sweeps.progress import ProgressDisplay
 from dprl.platform.tracking.store import TrackingStore, experiment_name
 
 if TYPE_CHECKING:
+    from dprl.platform.sweeps.ray_process import RayProcess
     from dprl.platform.tracking.entries import SweepEntries
     from dprl.platform.tracking.exporter import Exporter
 
 ExecutorName = Literal["process", "tune"]
+DEFAULT_RESTARTS = 3
+"""Finite, because a cell that needs too much memory dies each time."""
+SECONDS = "seconds"
+"""Column that the terminal shows and the file lacks: all other columns are equal in every run."""
+
 _FIRST_TO_READ = 2
 """Files that the terminal names at the end: the table and the page."""
+_UNSEEN_SECONDS = 90.0
+"""For the files of a cell that another node has finished: NFS remembers for up to a minute that a file was not there,
+and this process has looked for them at the start."""
+_NOTICED_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -62,7 +69,8 @@ class SweepOptions:
     address: of a running Ray cluster, or None for this machine.
     tracking_uri: of MLflow, or None for a database in `home`. fresh: delete the results of earlier calls.
     command: the user's words, for messages. quiet: show only problems meanwhile.
-    max_restarts, most_cpus: as in `TrialOptions`.
+    max_restarts: how often a cell may continue in another process after its process or node is lost, -1: no limit.
+    most_cpus: CPUs that cells may use at most, at least one each.
 
     Raises UserError.
     """
@@ -113,14 +121,19 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
     store.require_reachable()
     set_environment()
     layout.require_no_links([cell.digest for cell in cells])
-    with sigterm_as_ctrl_c(), _joined(options.address, layout.home, store), _locked(layout):
+    with sigterm_as_ctrl_c(), ExitStack() as until_done:
+        ray = None
+        if options.address is not None:  # its nodes are checked before anything is written
+            ray = until_done.enter_context(_ray_process(options.address, layout.home))
+            store.require_server_for(ray.cluster.n_nodes)
+        until_done.enter_context(_locked(layout))
         grid = Grid.of(cells)
         require_name(layout, cells, grid, options.fresh)
         if options.fresh:
             require_journals(layout.cells(cells))
-        display = progress_display(options.quiet, log=layout.log_file)
+        display = ProgressDisplay(options.quiet, log=layout.log_file)
         try:
-            return _Sweep(layout, store, display, options).run(layout.cells(cells), grid)
+            return _Sweep(layout, store, display, options).run(layout.cells(cells), grid, ray)
         except KeyboardInterrupt:
             display.close()
             display.warn(how_to_resume(options.command))
@@ -129,12 +142,13 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
             display.close()
 
 
-def _joined(address: str | None, home: Path, store: TrackingStore) -> AbstractContextManager[None]:
-    if address is None:
-        return nullcontext()
-    from dprl.platform.sweeps.address import joined_cluster  # noqa: PLC0415 - a sweep on this machine needs none of it
+def _ray_process(address: str | None, home: Path) -> RayProcess:
+    """Return the process that talks to Ray. Raises UserError without Ray."""
+    if importlib.util.find_spec("ray") is None:
+        raise missing_extra(ModuleNotFoundError(name="ray"))
+    from dprl.platform.sweeps.ray_process import RayProcess  # noqa: PLC0415 - `dprl run` needs none of it
 
-    return joined_cluster(address, home, store)
+    return RayProcess(address, home)
 
 
 @contextmanager
@@ -162,7 +176,7 @@ def _writing(layout: SweepLayout) -> Iterator[None]:
 
 
 class _Sweep:
-    """One call of `run_sweep`; as SweepObserver it records each cell as it ends."""
+    """One call of `run_sweep`."""
 
     exporter: Exporter
 
@@ -170,49 +184,56 @@ class _Sweep:
         self, layout: SweepLayout, store: TrackingStore, display: ProgressDisplay, options: SweepOptions
     ) -> None:
         self.layout = layout
+        self.store = store
         self.display = display
         self.options = options
-        self.store = store
-        self.files = SweepFiles(layout)
+        self._rows: dict[str, dict[str, object]] = {}
+        """Rows of the summary by cell."""
         self.failures: dict[str, str] = {}
-        self.lost = ""
-        """Cause of Ray's death, '' if it lives."""
+        """A line for each cell that failed."""
+        self.unwritten: list[str] = []
+        """A line for each file that could not be written."""
         self._restarted: set[str] = set()
 
-    def run(self, cells: Sequence[SweepCell], grid: Grid) -> SweepResult:
-        """Run all cells to their end, then write the sweep's own files."""
+    def run(self, cells: Sequence[SweepCell], grid: Grid, ray: RayProcess | None) -> SweepResult:
+        """Run all cells to their end, then write the sweep's own files. ray: a cluster that was joined already."""
         done, todo = self._done_and_todo(cells)
+        lost, status = "", "KILLED"
         with ExitStack() as until_done:
-            executor = until_done.enter_context(self._executor()) if todo else None
-            self._begin(cells, grid, todo)
+            if ray is None and todo and self.options.executor == "tune":
+                self.display.say("starting Ray on this machine ...")
+                ray = until_done.enter_context(_ray_process(None, self.layout.home))
+            self._begin(cells, grid, todo, ray)
             # Also at the start, because a killed call writes nothing at its end.
-            self.files.write_status(cells, 0, self.options.command)
+            self._write_status(cells)
             for line in self.failures.values():
                 self.display.warn(f"REFUSED: {line}")
             if remark := unequal_schedules([cell.experiment.parameters() for cell in cells]):
                 self.display.warn(remark)
             if done:
                 self.display.say(f"{len(done)} of {counted(len(cells), 'cell')} finished already")
-            status = "KILLED"
             try:
-                with self._ctrl_c_answered():
-                    for cell in done:
-                        # Left by a kill between marker and removal; under jdp it has exact counts.
-                        cell.folder.state_file.unlink(missing_ok=True)
-                        self.exporter.record(cell, self.files.read(cell))
-                    if executor is not None:
-                        self._execute(executor, todo)
+                for cell in done:
+                    # Left by a kill between marker and removal; under jdp it has exact counts.
+                    cell.folder.state_file.unlink(missing_ok=True)
+                    self.exporter.record(cell, self._read(cell))
+                if todo:
+                    self._execute(todo, ray)
                 status = "FAILED" if self.failures else "FINISHED"
-            except RayLost as error:
-                self.lost = str(error)
+            except RayLostError as error:
+                lost = f"{error}; what is done is kept, resume with: {self.options.command}"
+                self.display.warn(f"{error}; writing the results so far, and exiting")
+            except KeyboardInterrupt:
+                self.display.warn("interrupted: stopping, then writing what is done ...")
+                raise
             finally:
                 self.display.close()
                 try:
                     until_done.close()
-                    self._remove_tune_files(status)
+                    shutil.rmtree(self.layout.tune_folder, ignore_errors=True)
                 finally:
                     # Also if Ctrl-C is pressed again while Ray stops.
-                    result = self._conclude(cells, status)
+                    result = self._conclude(cells, status, lost)
         return result
 
     def _done_and_todo(self, cells: Sequence[SweepCell]) -> tuple[list[SweepCell], list[SweepCell]]:
@@ -222,168 +243,209 @@ class _Sweep:
         """
         done, todo = list[SweepCell](), list[SweepCell]()
         for cell in cells:
-            damage = ""
-            if not self.options.fresh:
-                try:
+            try:
+                if not self.options.fresh:
                     if not cell.experiment.resumable or cell.folder.finished:
                         cell.folder.require_whole()
-                    lost = lost_charges(cell, fresh=False)
-                    if lost:
+                    if lost := lost_charges(cell, fresh=False):
                         self.failures[cell.digest] = f"{cell.label}: {lost}"
                         continue
                     if cell.finished:
-                        self.files.read(cell)
+                        self._read(cell)
                         done.append(cell)
                         continue
-                except DamagedCellError as error:
-                    damage = error.cause
-            if damage and not cell.experiment.resumable:
-                self.failures[cell.digest] = f"{cell.label}: {second_release(damage, cell.folder.path)}"
-                continue
-            if damage:
-                self.display.warn(f"{cell.label}: runs again, its files cannot be read ({damage})")
+            except DamagedCellError as error:
+                if not cell.experiment.resumable:
+                    self.failures[cell.digest] = f"{cell.label}: {second_release(error.cause, cell.folder.path)}"
+                    continue
+                self.display.warn(f"{cell.label}: runs again, its files cannot be read ({error.cause})")
             todo.append(cell)
         return done, todo
 
-    def _remove_tune_files(self, status: str) -> None:
-        """Remove Ray Tune's files of a finished sweep; show their folder otherwise."""
-        folder = self.layout.tune_folder
-        if not folder.is_dir():
-            return
-        if status == "FINISHED":
-            shutil.rmtree(folder, ignore_errors=True)
-        elif status == "FAILED":
-            self.display.say(f"Ray Tune's files are kept until the sweep is finished: {folder}")
+    def _begin(self, cells: Sequence[SweepCell], grid: Grid, todo: Sequence[SweepCell], ray: RayProcess | None) -> None:
+        """Open MLflow and wait for Ray, then take over the sweep's folder: write its grid, delete outdated results.
 
-    def _begin(self, cells: Sequence[SweepCell], grid: Grid, todo: Sequence[SweepCell]) -> None:
-        """Open MLflow, then take over the folder; a failure in between leaves no MLflow run open. Raises UserError."""
-        with self._ctrl_c_answered(), ExitStack() as unless_begun:
-            self.display.say(f"opening MLflow at {self.store.shown}")
-            # Imported only here: importing MLflow takes seconds, and its environment variables must be set before.
-            from dprl.platform.tracking.exporter import Exporter  # noqa: PLC0415
-
-            with _writing(self.layout):
-                sweep_id = self.layout.sweep_id()
-            name, words = self.options.name, self.options.command
-            self.exporter = Exporter(self.store, name, words, self.display.warn, sweep_id)
-            unless_begun.callback(self.exporter.close, [], {}, "KILLED")
-            self.exporter.open(cells, self.options.fresh)
-            self._take_over(grid, todo)
-            unless_begun.pop_all()
-
-    def _take_over(self, grid: Grid, todo: Sequence[SweepCell]) -> None:
-        """Write the sweep's grid and, with --fresh, delete the cells of earlier calls.
-
-        Tables with rows of cells that run again are removed before the cells: a kill in between must not leave them.
-        Called after all checks have passed. Raises UserError if the folder cannot be written.
+        A failure in between changes no result and leaves no MLflow run open. Raises UserError.
         """
-        with _writing(self.layout):
-            grid.write(self.layout.grid_file)
-            if self.options.fresh or any(cell.folder.finished for cell in todo):
-                self.files.remove_tables()
-            if self.options.fresh:
-                deleted = self.layout.delete_cells()
+        layout, fresh = self.layout, self.options.fresh
+        self.display.say(f"opening MLflow at {self.store.shown}")
+        # Imported only here: MLflow takes seconds, and its environment variables must be set before; matplotlib, too.
+        from dprl.platform.reports.report import remove_report  # noqa: PLC0415
+        from dprl.platform.tracking.exporter import Exporter  # noqa: PLC0415
+
+        with ExitStack() as unless_begun, _writing(layout):
+            name, words = self.options.name, self.options.command
+            self.exporter = Exporter(self.store, name, words, self.display.warn, layout.sweep_id())
+            unless_begun.callback(self.exporter.close, [], {}, "KILLED")
+            self.exporter.open(cells, fresh)
+            if ray is not None:
+                ray.require_memory(todo)
+            grid.write(layout.grid_file)
+            # Tables with rows of cells that run again go before the cells: a kill in between must not leave them.
+            if fresh or any(cell.folder.finished for cell in todo):
+                layout.summary_file.unlink(missing_ok=True)
+                remove_report(layout.folder)
+            if fresh:
+                deleted = layout.delete_cells()
                 self.display.say(f"starting afresh: {counted(deleted, 'cell')} of earlier calls deleted")
             for cell in todo:
-                if cell.folder.finished:
-                    cell.folder.marker_file.unlink()
+                cell.folder.marker_file.unlink(missing_ok=True)
+            unless_begun.pop_all()
 
-    @contextmanager
-    def _ctrl_c_answered(self) -> Iterator[None]:
-        """Say at once that Ctrl-C was heard: ending Ray takes seconds."""
-        try:
-            yield
-        except KeyboardInterrupt:
-            self.display.warn("interrupted: stopping, then writing what is done ...")
-            raise
+    def _execute(self, todo: Sequence[SweepCell], ray: RayProcess | None) -> None:
+        """Run the cells, and record each as it ends. Raises RayLostError."""
+        compile_kernels([cell.experiment for cell in todo], self.display.say)
+        options = self.options
+        events: Iterator[CellEvent | None]
+        if ray is None:
+            where, events = "in this process", run_in_process(todo)
+        else:
+            where = f"on {counted(ray.cluster.n_cpus, 'CPU')}"
+            events = ray.run(todo, self.layout.tune_folder, options.max_restarts, options.most_cpus)
+        seeds = sum(cell.experiment.seeds for cell in todo)
+        self.display.say(f"running {counted(len(todo), 'cell')} ({counted(seeds, 'seed')}) {where}")
+        self.display.begin(len(todo))
+        by_digest = {cell.digest: cell for cell in todo}
+        unseen: dict[str, float] = {}
+        """Finished cells, with the time until which their files may become visible here."""
+        for event in events:
+            if event is not None:
+                cell = by_digest[event.cell]
+                if event.progress is None:
+                    self._error(cell, event)
+                else:
+                    self._advanced(cell, event.progress)
+                    if event.progress.finished:
+                        unseen[event.cell] = time.monotonic() + _UNSEEN_SECONDS
+            self._look_for(unseen, by_digest)
+        while unseen:
+            self._look_for(unseen, by_digest)
+            time.sleep(1.0 if unseen else 0.0)
 
-    def advanced(self, cell: SweepCell, progress: CellProgress) -> None:
+    def _look_for(self, unseen: dict[str, float], cells: Mapping[str, SweepCell]) -> None:
+        """Record the finished cells with visible files; after its time, a cell counts as failed."""
+        for digest, deadline in list(unseen.items()):
+            cell = cells[digest]
+            if cell.finished:
+                self._finished(cell)
+            elif time.monotonic() > deadline:
+                folder = cell.folder.path
+                cause = f"it finished, but not in {folder} of this machine: put DPRL_HOME on storage that all share"
+                self._error(cell, CellEvent(digest, cause=cause, trace=cause))
+            else:
+                continue
+            del unseen[digest]
+
+    def _advanced(self, cell: SweepCell, progress: CellProgress) -> None:
         """Show the cell's progress, and once the reason why a part had to start again."""
         if progress.restarted and cell.digest not in self._restarted:
             self._restarted.add(cell.digest)
             self.display.warn(f"{cell.label}: {progress.restarted}")
-        seed = f"{progress.seed_index + 1} of {cell.experiment.seeds}"
-        self.display.advanced(cell.label, progress.fraction, seed)
+        self.display.advanced(cell.label, progress.fraction, f"{progress.seed_index + 1} of {cell.experiment.seeds}")
 
-    def finished(self, cell: SweepCell) -> None:
+    def _finished(self, cell: SweepCell) -> None:
         """Record the cell and show its headline metric."""
-        results = self.files.read(cell)
+        results = self._read(cell)
         learned = _first_and_last(cell.experiment.metrics, results.records)
         self.display.ended(cell.label, f"done in {results.seconds:.1f} s{learned}")
         self.layout.failure_log(cell.digest).unlink(missing_ok=True)
         self.exporter.record(cell, results)
 
-    def interrupted(self, cell: SweepCell, cause: str) -> None:
-        """Show that the cell continues in another process."""
-        where = (
-            "from its checkpoint"
-            if cell.experiment.resumable
-            else "its seed with new noise, and its users are charged again"
-        )
-        self.display.warn(f"{cell.label}: {cause}; it starts again in another process, {where}")
+    def _error(self, cell: SweepCell, event: CellEvent) -> None:
+        """Show that the cell continues in another process or, if it failed, write its traceback to a log."""
+        if not event.trace:
+            again = "its seed with new noise, and its users are charged again"
+            where = "from its checkpoint" if cell.experiment.resumable else again
+            self.display.warn(f"{cell.label}: {event.cause}; it starts again in another process, {where}")
+            return
+        log = self.layout.failure_log(cell.digest)
+        text = f"{cell.label}\n{cell.experiment.to_yaml()}\n{event.trace}\n"
+        with self._noting(log):
+            write_text(log, text)
+        where = f"log: {log}" if log.is_file() else "no log: see above"
+        self.failures[cell.digest] = f"{cell.label}: {event.cause} ({where})"
+        self.display.ended(cell.label, f"FAILED: {event.cause} ({where})")
+        self.exporter.fail(cell, event.cause)
 
-    def failed(self, cell: SweepCell, cause: str, trace: str) -> None:
-        """Write the cell's traceback to a log, and continue."""
-        where = self.files.write_failure(cell, trace)
-        self.failures[cell.digest] = f"{cell.label}: {cause} ({where})"
-        self.display.ended(cell.label, f"FAILED: {cause} ({where})")
-        self.exporter.fail(cell, cause)
+    def _read(self, cell: SweepCell) -> CellResults:
+        """Read a finished cell, and keep its row of the summary."""
+        results = cell.folder.results()
+        row = summary_row(cell.experiment, results)
+        self._rows[cell.digest] = {"label": cell.label, **row, SECONDS: results.seconds}
+        return results
 
-    def _executor(self) -> AbstractContextManager[Executor]:
-        trials = TrialOptions(
-            self.layout.tune_folder, self.options.max_restarts, self._ray_died, self.options.most_cpus
-        )
-        return open_executor(self.options.executor, self.options.address, trials, self.display.say)
-
-    def _execute(self, executor: Executor, todo: Sequence[SweepCell]) -> None:
-        compile_kernels([cell.experiment for cell in todo], self.display.say)
-        seeds = sum(cell.experiment.seeds for cell in todo)
-        self.display.say(f"running {counted(len(todo), 'cell')} ({counted(seeds, 'seed')}) {executor.where}")
-        self.display.begin(len(todo))
-        executor.run(todo, self)
-
-    def _conclude(self, cells: Sequence[SweepCell], status: str) -> SweepResult:
+    def _conclude(self, cells: Sequence[SweepCell], status: str, lost: str) -> SweepResult:
+        """Write the sweep's table, report and figures, and end its MLflow run."""
         finished = [cell for cell in cells if cell.finished and cell.digest not in self.failures]
-        if finished:
-            self.display.say("writing summary.csv, report.html and figures, and all to MLflow")
-        else:
-            self.display.say("no finished cell: nothing to summarise")
-        files: list[Path] = []
-        counts: dict[str, int] = {}
+        for cell in finished:
+            if cell.digest not in self._rows:
+                self._read(cell)
+        summary = pd.DataFrame([self._rows[cell.digest] for cell in finished])
+        files, entries, counts = list[Path](), None, dict[str, int]()
         try:
             # Before the report, because it lists the missing cells.
-            counts = self.files.write_status(cells, len(self.failures), self.options.command).counts
-            summary = self.files.summary(finished)
-            files = self.files.write(summary, self.options.command) if finished else []
+            counts = self._write_status(cells).counts
+            if finished:
+                self.display.say("writing summary.csv, report.html and figures, and all to MLflow")
+                files, entries = self._write_report(summary)
+            else:
+                self.display.say("no finished cell: nothing to summarise")
         finally:
             # Close all runs even if the report failed.
-            pages = [page for cell in finished if files and (page := cell.folder.certificate_page).is_file()]
-            missed = self.exporter.close([*files, *pages], counts, status, self.files.entries)
-        again = f"nothing is lost, the same command writes it later: {self.options.command}"
-        lacking = [*self.files.problems, *([f"MLflow: {missed}"] if missed else [])]
+            pages = [cell.folder.certificate_page for cell in finished if cell.folder.certificate_page.is_file()]
+            missed = self.exporter.close([*files, *pages] if files else [], counts, status, entries)
         self._say_where(files, tracked=not missed)
+        again = f"nothing is lost, the same command writes it later: {self.options.command}"
+        unwritten = [*self.unwritten, *([f"MLflow: {missed}"] if missed else [])]
         return SweepResult(
             summary=summary,
-            failed=[*self.failures.values(), *([self._resuming(self.lost)] if self.lost else [])],
-            unwritten=[f"{line}; {again}" for line in lacking],
+            failed=[*self.failures.values(), *([lost] if lost else [])],
+            unwritten=[f"{line}; {again}" for line in unwritten],
             folder=self.layout.folder,
             tracking_uri=self.store.shown,
         )
 
-    def _ray_died(self, reason: str) -> None:
-        self.display.warn(f"{reason}; writing the results so far, and exiting")
+    def _write_status(self, cells: Sequence[SweepCell]) -> SweepStatus:
+        """Write and return the sweep's status, with the command that resumes it."""
+        finished = sum(cell.finished for cell in cells)
+        status = SweepStatus(len(cells), finished, len(self.failures), self.options.command)
+        with self._noting(self.layout.status_file):
+            status.write(self.layout.status_file)
+        return status
 
-    def _resuming(self, reason: str) -> str:
-        return f"{reason}; what is done is kept, resume with: {self.options.command}"
+    def _write_report(self, summary: pd.DataFrame) -> tuple[list[Path], SweepEntries | None]:
+        """Write the table, the report and its figures; return the files, table and page first, and MLflow's entries."""
+        # Imported only here: matplotlib is slow to load.
+        from dprl.platform.reports.report import SweepReport  # noqa: PLC0415
+        from dprl.platform.tracking.entries import sweep_entries  # noqa: PLC0415
+
+        layout, words = self.layout, self.options.command
+        files, entries = list[Path](), None
+        with self._noting(layout.summary_file):
+            write_text(layout.summary_file, summary.drop(columns=SECONDS).to_csv(index=False))
+            files.append(layout.summary_file)
+        if files:
+            with self._noting(layout.folder):
+                report = SweepReport.of(layout.home, [layout.name])
+                entries = sweep_entries(report.groups, words)
+                files += report.write(layout.folder, words)
+        return files, entries
+
+    @contextmanager
+    def _noting(self, place: Path) -> Iterator[None]:
+        """Note a place that cannot be written, and go on."""
+        try:
+            yield
+        except OSError as error:
+            self.unwritten.append(f"{place}: cannot be written ({error.strerror or error})")
 
     def _say_where(self, files: Sequence[Path], tracked: bool) -> None:
         self.display.say(f"results   {self.layout.folder}")
         for file in files[:_FIRST_TO_READ]:
             self.display.say(f"          {file}")
         if tracked:
-            self.display.say(
-                f"MLflow    {self._pages()}: experiment {experiment_name()!r}, run {shlex.quote(self.layout.name)}"
-            )
+            name, run = experiment_name(), shlex.quote(self.layout.name)
+            self.display.say(f"MLflow    {self._pages()}: experiment {name!r}, run {run}")
 
     def _pages(self) -> str:
         """Return the command or the address that shows the runs in MLflow."""
@@ -405,107 +467,37 @@ def _first_and_last(metrics: Sequence[Metric], records: pd.DataFrame) -> str:
     return f", {name} {means.iloc[0]:.3g} -> {means.iloc[-1]:.3g}"
 
 
-SECONDS = "seconds"
-"""Column that the terminal shows and the file lacks: all other columns are equal in every run."""
-
-
-class SweepFiles:
-    """Finished cells of a sweep as rows, each read once, and the files made from them."""
-
-    def __init__(self, layout: SweepLayout) -> None:
-        self.layout = layout
-        self.problems: list[str] = []
-        """A line for each file that could not be written."""
-        self.entries: SweepEntries | None = None
-        """Entries of the whole sweep in MLflow, once the report is made."""
-        self._rows: dict[str, dict[str, object]] = {}
-
-    def read(self, cell: SweepCell) -> CellResults:
-        """Read a finished cell, and keep its row of the summary."""
-        results = cell.folder.results()
-        row = summary_row(cell.experiment, results)
-        self._rows[cell.digest] = {"label": cell.label, **row, SECONDS: results.seconds}
-        return results
-
-    def summary(self, finished: Sequence[SweepCell]) -> pd.DataFrame:
-        """Return one row per cell."""
-        for cell in finished:
-            if cell.digest not in self._rows:
-                self.read(cell)
-        return pd.DataFrame([self._rows[cell.digest] for cell in finished])
-
-    def remove_tables(self) -> None:
-        """Remove the table and the report of earlier calls."""
-        from dprl.platform.reports.report import remove_report  # noqa: PLC0415 - see `_write_report`
-
-        self.layout.summary_file.unlink(missing_ok=True)
-        remove_report(self.layout.folder)
-
-    def write(self, summary: pd.DataFrame, command: str) -> list[Path]:
-        """Write the table, then the report, then its figures; return the files, the table first, the page second."""
-        table = summary.drop(columns=SECONDS).to_csv(index=False)
-        written = self._written(self.layout.summary_file, partial(write_text, text=table))
-        return [*written, *self._write_report(command)] if written else []
-
-    def _write_report(self, command: str) -> list[Path]:
-        # Imported only here: matplotlib is slow to load.
-        from dprl.platform.reports.report import SweepReport  # noqa: PLC0415
-        from dprl.platform.tracking.entries import sweep_entries  # noqa: PLC0415
-
-        layout = self.layout
+def run_in_process(cells: Iterable[SweepCell]) -> Iterator[CellEvent]:
+    """Run the cells one by one in this process, with seeds on all its CPUs; a failed cell does not stop the others."""
+    cpus = cpu_limit() or len(os.sched_getaffinity(0))
+    for cell in cells:
+        locked, finished = LockedCell(cell, cpus), False
         try:
-            report = SweepReport.of(layout.home, [layout.name])
-            self.entries = sweep_entries(report.groups, command)
-            return report.write(layout.folder, command)
-        except OSError as error:
-            self.problems.append(f"{layout.folder}: cannot be written ({error.strerror or error})")
-            return []
-
-    def write_status(self, cells: Sequence[SweepCell], n_failed: int, command: str) -> SweepStatus:
-        """Write and return the sweep's status, with the command that resumes it."""
-        status = SweepStatus(len(cells), sum(cell.finished for cell in cells), n_failed, command)
-        self._written(self.layout.status_file, status.write)
-        return status
-
-    def write_failure(self, cell: SweepCell, trace: str) -> str:
-        """Write a failed cell's traceback to a log; return the log's path, or the reason why there is none."""
-        log = self.layout.failure_log(cell.digest)
-        text = f"{cell.label}\n{cell.experiment.to_yaml()}\n{trace}\n"
-        return f"log: {log}" if self._written(log, partial(write_text, text=text)) else "no log: see above"
-
-    def _written(self, file: Path, write: Callable[[Path], object]) -> list[Path]:
-        try:
-            write(file)
-        except OSError as error:
-            self.problems.append(f"{file}: cannot be written ({error.strerror or error})")
-            return []
-        return [file]
+            while not finished:
+                progress = locked.advance()
+                finished = progress.finished
+                yield CellEvent(cell.digest, progress)
+        except CELL_ERRORS as error:
+            yield CellEvent(cell.digest, None, cause_of(error), traceback.format_exc())
+        finally:
+            locked.close()
 
 
-@dataclass(frozen=True)
-class Executor:
-    """Executor of cells. where: its description for people. run: runs cells to their end and tells the observer."""
-
-    where: str
-    run: Callable[[Sequence[SweepCell], SweepObserver], None]
-
-
-@contextmanager
-def open_executor(
-    name: ExecutorName, address: str | None, trials: TrialOptions, say: Callable[[str], None]
-) -> Iterator[Executor]:
-    """Open an executor for the duration of the context; 'tune' is Ray, at `address` or started on this machine.
-
-    Raises UserError.
-    """
-    if name == "process":
-        yield Executor("in this process", run_in_process)
-        return
-    # Imported only here: importing Ray takes seconds, and Ray's environment variables must be set before.
-    try:
-        from dprl.platform.sweeps.cluster import connected, run_on_ray  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise missing_extra(error) from None
-    say("starting Ray on this machine ..." if address is None else f"joining Ray at {address} ...")
-    with connected(address) as cluster:
-        yield Executor(f"on {counted(cluster.n_cpus, 'CPU')}", partial(run_on_ray, cluster, trials))
+def compile_kernels(experiments: Sequence[Experiment], say: Callable[[str], None]) -> None:
+    """Compile the kernels of all experiments once; every worker then loads them from the cache on disk."""
+    begin, before = time.monotonic(), compilations()
+    if cache_is_empty():
+        say("compiling the learning loop (once per machine and code version) ...")
+    # One experiment for each combination of named parts; sizes and scales need no separate code.
+    kinds: dict[frozenset[tuple[str, object]], Experiment] = {}
+    for experiment in experiments:
+        parts = frozenset(item for item in experiment.parameters().items() if isinstance(item[1], str))
+        kinds.setdefault(parts, experiment)
+    for experiment in kinds.values():
+        with suppress(*CELL_ERRORS):  # its cell will fail in the same way and is then reported by name
+            replace(experiment, episodes=2, seeds=1).build(0).learn(2)
+    seconds = time.monotonic() - begin
+    if compilations() > before:
+        say(f"compiled in {seconds:.1f} s")
+    elif seconds > _NOTICED_SECONDS:
+        say(f"loaded compiled code in {seconds:.1f} s")

@@ -33,6 +33,7 @@ LIBRARIES = {
     },
     "platform": {
         *(
+            "cloudpickle",
             "jinja2",
             "matplotlib",
             "mlflow",

@@ -14,7 +14,7 @@ import pytest
 
 from dprl.platform.errors import UserError
 from dprl.platform.ray_token import provide_token
-from dprl.platform.sweeps.address import require_reachable
+from dprl.platform.sweeps.cluster_checks import require_reachable
 
 TOKEN = "a-token-of-these-tests"
 

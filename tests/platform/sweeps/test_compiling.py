@@ -11,9 +11,8 @@ import pytest
 
 from dprl.algorithms import ALGORITHMS
 from dprl.platform.configs.experiment import Experiment
-from dprl.platform.sweeps import execution
-from dprl.platform.sweeps.execution import compile_kernels
-from dprl.platform.sweeps.sweep import SweepOptions, run_sweep
+from dprl.platform.sweeps import sweep
+from dprl.platform.sweeps.sweep import SweepOptions, compile_kernels, run_sweep
 from dprl.privacy import GradientPrivatizer, Streams
 from tests.platform.gradient_cases import NONE, Walker, WalkingConfig, cell
 
@@ -47,14 +46,14 @@ def test_what_does_not_compile_ends_no_sweep_before_its_first_cell(cells: list[E
 def test_only_compilation_is_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loading takes seconds, too, where the disk is slow."""
     said, passed = list[str](), iter(range(0, 100, 10))
-    monkeypatch.setattr("dprl.platform.sweeps.execution.time.monotonic", lambda: next(passed))
-    monkeypatch.setattr(execution, "cache_is_empty", lambda: False)
+    monkeypatch.setattr("dprl.platform.sweeps.sweep.time.monotonic", lambda: next(passed))
+    monkeypatch.setattr(sweep, "cache_is_empty", lambda: False)
     compile_kernels([], said.append)
     assert said == ["loaded compiled code in 10.0 s"]
     said.clear()
     compiled = iter([3, 4])
-    monkeypatch.setattr(execution, "cache_is_empty", lambda: True)
-    monkeypatch.setattr(execution, "compilations", lambda: next(compiled))
+    monkeypatch.setattr(sweep, "cache_is_empty", lambda: True)
+    monkeypatch.setattr(sweep, "compilations", lambda: next(compiled))
     compile_kernels([], said.append)
     assert said == ["compiling the learning loop (once per machine and code version) ...", "compiled in 10.0 s"]
 

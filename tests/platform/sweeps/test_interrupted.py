@@ -18,8 +18,8 @@ from mlflow.tracking import MlflowClient
 from dprl.platform.command_line import main
 from dprl.platform.program import sigterm_as_ctrl_c
 from dprl.platform.reports.report import SweepReport
-from dprl.platform.sweeps.execution import LockedCell
-from dprl.platform.sweeps.progress import _PlainProgress
+from dprl.platform.sweeps.cell import LockedCell
+from dprl.platform.sweeps.progress import ProgressDisplay
 from tests.platform.processes import CONFIG, mlflow_runs
 
 RESUME = "interrupted; what is done is kept, resume with: dprl run"
@@ -37,10 +37,10 @@ def interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_ctrl_c_while_a_cluster_is_joined_says_how_to_go_on(
+def test_ctrl_c_at_the_start_says_how_to_go_on(
     config: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("dprl.platform.sweeps.sweep._joined", interrupt)
+    monkeypatch.setattr("dprl.platform.sweeps.sweep.require_name", interrupt)
     assert main(["run", str(config), "--fresh"]) == 130
     told = capfd.readouterr().err
     assert told.count(RESUME) == 1
@@ -104,14 +104,14 @@ def pipe_without_reader() -> int:
 
 def test_the_log_goes_on_when_nobody_reads_the_display(tmp_path: Path) -> None:
     with contextlib.suppress(BrokenPipeError), os.fdopen(pipe_without_reader(), "w") as nobody:
-        display = _PlainProgress(nobody, log=tmp_path / "sweep.log")
+        display = ProgressDisplay(stream=nobody, log=tmp_path / "sweep.log")
         display.say("starting")
         display.begin(1)
         display.warn("MLflow: away")
         display.ended("none", "done")
         display.close()
     logged = [line.partition(" ")[2] for line in (tmp_path / "sweep.log").read_text().splitlines()]
-    assert [line for line in logged if "nobody sees" not in line] == ["starting", "MLflow: away", "none: done"]
+    assert [line for line in logged if "nobody sees" not in line] == ["starting", "MLflow: away", "[1/1] none: done"]
     assert len(logged) == 4
 
 
@@ -122,7 +122,7 @@ def test_ctrl_c_that_ends_the_reader_too_ends_the_sweep_as_it_should(
     home, stderr = config.parent / "home", sys.stderr
     broken = os.fdopen(pipe_without_reader(), "w")
 
-    def interrupted(self: LockedCell, seconds: float) -> None:
+    def interrupted(self: LockedCell) -> None:
         monkeypatch.setattr(sys, "stderr", stderr)
         raise KeyboardInterrupt
 

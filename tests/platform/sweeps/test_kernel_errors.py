@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numba import NumbaError
 
-from dprl.platform.sweeps.execution import cause_of
+from dprl.platform.sweeps.cell import cause_of
 
 SOURCE = """\
 import numpy as np

@@ -7,8 +7,8 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -23,10 +23,11 @@ from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
 from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
-from dprl.platform.results.layout import SweepLayout
-from dprl.platform.sweeps.execution import LockedCell, run_in_process
-from dprl.platform.sweeps.progress import progress_display
-from dprl.platform.sweeps.sweep import Executor, SweepFiles, SweepOptions, SweepResult, run_sweep
+from dprl.platform.results.layout import SweepCell, SweepLayout
+from dprl.platform.sweeps.cell import LockedCell
+from dprl.platform.sweeps.events import CellEvent, CellProgress, RayLostError
+from dprl.platform.sweeps.progress import ProgressDisplay
+from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_in_process, run_sweep
 from tests.platform.processes import mlflow_runs
 
 pytestmark = pytest.mark.usefixtures("one_drawing")
@@ -194,7 +195,7 @@ def test_a_log_that_is_a_link_or_a_pipe_is_left_alone(tmp_path: Path, capsys: py
     link.symlink_to(tmp_path / "mine")
     os.mkfifo(pipe)
     for file in (link, pipe):
-        progress_display(log=file).say("starting")
+        ProgressDisplay(log=file).say("starting")
         assert "cannot be written (it is a" in capsys.readouterr().err
     assert not (tmp_path / "mine").exists()
 
@@ -218,7 +219,7 @@ def test_no_table_shows_a_cell_that_runs_again(tmp_path: Path, monkeypatch: pyte
         raise KeyboardInterrupt
 
     monkeypatch.setattr(LockedCell, "advance", killed)
-    monkeypatch.setattr(SweepFiles, "write", lambda *_: [])
+    monkeypatch.setattr("dprl.platform.sweeps.sweep._Sweep._write_report", lambda *_: ([], None))
     with pytest.raises(KeyboardInterrupt):
         run_sweep(cells, options(home, fresh=fresh))
     left = {file.name for file in folder.iterdir() if file.is_file()}
@@ -287,10 +288,10 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_resume(
     cells = cells_of(tmp_path)
     advance = LockedCell.advance
 
-    def interrupted(self: LockedCell, seconds: float) -> object:
+    def interrupted(self: LockedCell) -> object:
         if self.cell.digest == cells[1].digest:
             raise KeyboardInterrupt
-        return advance(self, seconds)
+        return advance(self)
 
     monkeypatch.setattr(LockedCell, "advance", interrupted)
     with pytest.raises(KeyboardInterrupt):
@@ -303,29 +304,83 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_resume(
     assert "1 of 2 cells finished already" in capsys.readouterr().err
 
 
+class FakeRay:
+    """Runs cells in this process in place of Ray, with these events of each and this end."""
+
+    def __init__(self, end: type[BaseException] | None = None) -> None:
+        self.cluster = SimpleNamespace(n_cpus=2)
+        self.end = end
+
+    def require_memory(self, cells: list[SweepCell]) -> None:
+        pass
+
+    def run(self, cells: list[SweepCell], *_: object) -> Iterator[CellEvent | None]:
+        yield None
+        yield from run_in_process(cells)
+
+    def __enter__(self) -> FakeRay:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.end is not None:
+            raise self.end
+
+
+def on_ray(ray: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dprl.platform.sweeps.sweep._ray_process", lambda *_: ray)
+
+
 def test_ctrl_c_again_while_ray_stops_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    @contextmanager
-    def slow_to_end(*_: object) -> Iterator[Executor]:
-        try:
-            yield Executor("here", run_in_process)
-        finally:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr("dprl.platform.sweeps.sweep.open_executor", slow_to_end)
+    on_ray(FakeRay(KeyboardInterrupt), monkeypatch)
     with pytest.raises(KeyboardInterrupt):
-        run_sweep(cells_of(tmp_path), options(tmp_path / "home"))
+        run_sweep(cells_of(tmp_path), options(tmp_path / "home", executor="tune"))
     layout = SweepLayout(tmp_path / "home", "small")
     assert len(pd.read_csv(layout.summary_file)) == 2
     assert json.loads(layout.status_file.read_text())["cells_finished"] == 2
     assert "resume with: dprl run small.yaml" in capsys.readouterr().err
 
 
+def test_the_death_of_ray_keeps_what_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Dying(FakeRay):
+        def run(self, cells: list[SweepCell], *_: object) -> Iterator[CellEvent | None]:
+            yield from run_in_process(cells[:1])
+            yield CellEvent(cells[1].digest, None, "its process died")
+            raise RayLostError("Ray's raylet died")
+
+    on_ray(Dying(), monkeypatch)
+    result = run_sweep(cells_of(tmp_path), options(tmp_path / "home", executor="tune"))
+    assert result.failed == ["Ray's raylet died; what is done is kept, resume with: dprl run small.yaml"]
+    assert len(result.summary) == 1
+    told = capsys.readouterr().err
+    assert "its process died; it starts again in another process, from its checkpoint" in told
+    assert "Ray's raylet died; writing the results so far" in told
+    assert {run.info.status for run in mlflow_runs(tmp_path / "home")} == {"FINISHED", "KILLED"}
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_files_of_another_node_may_be_seen_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: bool) -> None:
+    """NFS caches for a while that a file does not exist."""
+
+    class Elsewhere(FakeRay):
+        def run(self, cells: list[SweepCell], *_: object) -> Iterator[CellEvent | None]:
+            yield CellEvent(cells[0].digest, CellProgress(1, 1, 0, True))
+            yield from run_in_process(cells if late else cells[1:])
+
+    monkeypatch.setattr("dprl.platform.sweeps.sweep._UNSEEN_SECONDS", 20.0 if late else 0.0)
+    on_ray(Elsewhere(), monkeypatch)
+    result = run_sweep(cells_of(tmp_path), options(tmp_path / "home", executor="tune"))
+    assert len(result.summary) == 1 + late
+    assert late or "it finished, but not in " in result.failed[0]
+
+
 def test_a_sweep_that_is_stopped_before_its_first_cell_has_nothing_to_summarise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted(self: LockedCell, seconds: float) -> object:
+    def interrupted(self: LockedCell) -> object:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(LockedCell, "advance", interrupted)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dprl.platform.sweeps.execution import LockedCell
+from dprl.platform.sweeps.cell import LockedCell
 from tests.platform.tracking.cases import cells_in
 
 

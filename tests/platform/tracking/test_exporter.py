@@ -18,7 +18,7 @@ from dprl.platform.configs.config import load_cells
 from dprl.platform.errors import UserError
 from dprl.platform.results.layout import SweepCell, SweepLayout
 from dprl.platform.results.summary import summary_row
-from dprl.platform.sweeps.execution import LockedCell
+from dprl.platform.sweeps.cell import LockedCell
 from dprl.platform.tracking.exporter import Exporter
 from dprl.platform.tracking.store import EXPERIMENT, TrackingStore, runs_page
 from tests.platform.tracking.cases import CONFIG, cells_in, client_of, opened, record_all, runs

@@ -15,7 +15,7 @@ from dprl.platform.reports.report import SweepReport, answer_of
 from dprl.platform.results.compare import Group
 from dprl.platform.results.compare import groups_of as made_groups
 from dprl.platform.results.layout import Grid, SweepCell, SweepLayout
-from dprl.platform.sweeps.execution import LockedCell
+from dprl.platform.sweeps.cell import LockedCell
 from dprl.platform.tracking.entries import SweepEntries, sweep_entries
 from tests.platform.results.cases import report_cell
 from tests.platform.tracking.cases import CONFIG, cells_in, client_of, opened, record_all, runs

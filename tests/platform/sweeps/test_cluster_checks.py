@@ -13,38 +13,38 @@ from pathlib import Path
 import pytest
 
 from dprl.platform.errors import UserError
-from dprl.platform.sweeps import shared_storage
-from dprl.platform.sweeps.shared_storage import _NodeView, living_nodes, require_shared, view_of
+from dprl.platform.sweeps import cluster_checks
+from dprl.platform.sweeps.cluster_checks import NodeView, require_shared, view_of
 from dprl.platform.tracking.store import TrackingStore
 from dprl.sources import code_digest
 
 NODE = "10.0.0.2"
 
 
-def seeing(sight: Callable[[Path], _NodeView | None], monkeypatch: pytest.MonkeyPatch) -> None:
+def seeing(sight: Callable[[Path], NodeView | None], monkeypatch: pytest.MonkeyPatch) -> None:
     """Return one node's view of the file."""
-    monkeypatch.setattr(shared_storage, "_views", lambda file: iter([(NODE, sight(file))]))
+    monkeypatch.setattr(cluster_checks, "_views", lambda file: iter([(NODE, sight(file))]))
 
 
 def test_a_node_that_shares_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seeing(lambda file: view_of(str(file)), monkeypatch)
     require_shared(tmp_path / "new" / "home")
-    assert list((tmp_path / "new" / "home").iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("sight", "said"),
     [
         (lambda file: view_of(str(file) + "-elsewhere"), "a folder that every node sees, and node 10.0.0.2 does not"),
-        (lambda file: _NodeView("another token", locked=True, digest=code_digest()), "a folder that every node sees"),
-        (lambda file: _NodeView(file.read_text(), locked=False, digest=code_digest()), "locks hold between nodes"),
-        (lambda file: _NodeView(file.read_text(), locked=True, digest="0123"), "must run this code"),
+        (lambda file: NodeView("another token", locked=True, digest=code_digest()), "a folder that every node sees"),
+        (lambda file: NodeView(file.read_text(), locked=False, digest=code_digest()), "locks hold between nodes"),
+        (lambda file: NodeView(file.read_text(), locked=True, digest="0123"), "must run this code"),
         (lambda file: None, "node 10.0.0.2 must run a task within"),
     ],
     ids=["no file", "another file", "no lock", "other code", "no answer"],
 )
 def test_a_node_that_does_not(
-    sight: Callable[[Path], _NodeView | None], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sight: Callable[[Path], NodeView | None], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seeing(sight, monkeypatch)
     with pytest.raises(UserError, match=said) as told:
@@ -53,9 +53,9 @@ def test_a_node_that_does_not(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_made_or_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match=r"^--storage: must be a folder that can be made \(Not a directory\), got "):
+    with pytest.raises(UserError, match=r"^--storage: must be a folder that can be written \(Not a directory\), got "):
         require_shared(tmp_path / "file" / "home")
 
     def refused(*_: object) -> int:
@@ -72,22 +72,12 @@ def test_a_folder_that_cannot_be_made_or_written_is_refused(tmp_path: Path, monk
 def test_a_lock_of_another_process_is_seen(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("token")
-    code = f"from dprl.platform.sweeps.shared_storage import view_of; print(view_of({str(file)!r}))"
+    code = f"from dprl.platform.sweeps.cluster_checks import view_of; print(view_of({str(file)!r}))"
     with file.open("r+") as held:
-        assert view_of(str(file)) == _NodeView("token", locked=False, digest=code_digest())
+        assert view_of(str(file)) == NodeView("token", locked=False, digest=code_digest())
         fcntl.flock(held, fcntl.LOCK_EX)
         done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     assert "token='token', locked=True" in done.stdout
-
-
-def test_living_nodes_are_named_by_address_and_those_of_one_address_by_id(monkeypatch: pytest.MonkeyPatch) -> None:
-    def node(letter: str, address: str, alive: bool = True) -> dict[str, object]:
-        return {"NodeID": 20 * letter, "NodeManagerAddress": address, "Alive": alive}
-
-    found = [node("a", NODE), node("b", NODE, alive=False), node("c", "10.0.0.3"), node("d", "10.0.0.3")]
-    monkeypatch.setattr("ray.nodes", lambda: found)
-    named = {"a": NODE, "c": "10.0.0.3 (cccccccc)", "d": "10.0.0.3 (dddddddd)"}
-    assert living_nodes() == {20 * letter: name for letter, name in named.items()}
 
 
 def test_a_file_system_without_locks_holds_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +86,7 @@ def test_a_file_system_without_locks_holds_none(tmp_path: Path, monkeypatch: pyt
 
     (tmp_path / "file").write_text("token")
     monkeypatch.setattr(fcntl, "flock", refused)
-    assert view_of(str(tmp_path / "file")) == _NodeView("token", locked=False, digest=code_digest())
+    assert view_of(str(tmp_path / "file")) == NodeView("token", locked=False, digest=code_digest())
 
 
 @pytest.mark.parametrize(("uri", "nodes", "refused"), [("sqlite:////s/m.db", 2, True), ("sqlite:////s/m.db", 1, False)])

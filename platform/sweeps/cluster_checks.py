@@ -1,0 +1,170 @@
+"""Checks of a running Ray cluster: it can be joined, and its nodes see the sweep's folder, honour locks, run this code.
+
+A folder's name does not show whether it is shared. Therefore this process holds a lock on a new file in it, and a task
+on every node reads the file and tries to take the lock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import grpc
+import ray
+from ray.exceptions import GetTimeoutError, RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from dprl.platform.errors import UserError, broken_rule, shortened
+from dprl.platform.ray_token import MODE_VARIABLE, TOKEN_MODE, WHERE_TOKENS_ARE, user_token
+from dprl.sources import code_digest
+
+_CONNECT_SECONDS = 10.0
+_ANY_CALL = "/ray.rpc.NodeInfoGcsService/CheckAlive"
+_HTTP2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+_HTTP2_SETTINGS = b"\4"
+"""RFC 9113: a client's first bytes, with empty settings, and the fourth byte of the answering frame."""
+_ANSWER_SECONDS = 180.0
+"""A node that runs its first task of a job has to fetch the code and to start a process."""
+
+
+def require_reachable(address: str) -> None:
+    """Raise UserError unless a Ray that accepts us listens at `address`, host:port or ray://host:port.
+
+    Ray itself would try for minutes. A token is only sent to a server that asks for one.
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host:
+        return  # 'auto', which Ray looks up itself
+    encrypted = os.environ.get("RAY_USE_TLS", "0") != "0"
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS) as connection:
+            if not encrypted:
+                connection.sendall(_HTTP2_GREETING)
+                if connection.recv(9)[3:4] != _HTTP2_SETTINGS:
+                    raise ConnectionError("what listens there is not Ray")
+    except (OSError, ValueError, OverflowError) as error:
+        rule, remedy = f"must be where Ray listens ({error})", "check it with `ray status --address ADDR`"
+        raise broken_rule("address", rule, address, remedy) from error
+    server, place = f"{host}:{port}", f"address: {address}"
+    if encrypted or not _refuses(server, None):
+        return
+    token = user_token(place)
+    if os.environ.get(MODE_VARIABLE, TOKEN_MODE).lower() != TOKEN_MODE:
+        raise broken_rule(MODE_VARIABLE, f"must be {TOKEN_MODE} for {address}", os.environ[MODE_VARIABLE], "unset it")
+    if _refuses(server, token):
+        raise UserError(f"{place} refuses the token, which must be that of the cluster; {WHERE_TOKENS_ARE}")
+    os.environ[MODE_VARIABLE] = TOKEN_MODE
+
+
+def _refuses(server: str, token: str | None) -> bool:
+    """Whether the server turns away a call with this token, or without one."""
+    metadata = [] if token is None else [("authorization", f"Bearer {token}")]
+    with grpc.insecure_channel(server, [("grpc.enable_http_proxy", 0)]) as connection:
+        try:
+            connection.unary_unary(_ANY_CALL)(b"", timeout=_CONNECT_SECONDS, metadata=metadata)
+        except grpc.RpcError as error:
+            return bool(error.code() == grpc.StatusCode.UNAUTHENTICATED)
+    return False
+
+
+class NodeView(NamedTuple):
+    """View of one node: the token in the file ('' without a file), whether the file is locked, digest of its code."""
+
+    token: str
+    locked: bool
+    digest: str
+
+
+def require_shared(folder: Path) -> None:
+    """Raise UserError, naming the node, unless all living nodes see `folder`, respect its locks and run this code.
+
+    Ray must be connected. A folder that is to be made is shared if the one above it is.
+    """
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    with _locked_token(there) as (file, token):
+        for node, view in _views(file):
+            if view is None:
+                rule = f"node {node} must run a task within {_ANSWER_SECONDS:.0f} s, got no answer"
+                raise UserError(f"address: {rule}; look at `ray status` and at that node's logs")
+            if view.token != token:
+                rule = f"must be a folder that every node sees, and node {node} does not"
+                raise broken_rule("--storage", rule, str(folder), "mount the same file system there, at the same path")
+            if not view.locked:
+                rule = f"must be on a file system whose locks hold between nodes, and on node {node} they do not"
+                raise broken_rule(
+                    "--storage", rule, str(folder), "mount it with locks (NFS without nolock or local_lock)"
+                )
+            if view.digest != code_digest():
+                rule = f"node {node} must run this code, sources {code_digest()}"
+                raise broken_rule("address", rule, view.digest, "install the same dprl there, or use `dprl submit`")
+
+
+def _views(file: Path) -> Iterator[tuple[str, NodeView | None]]:
+    """Ask all living nodes at once and yield their views by address; None for a node that does not answer."""
+    on_node = ray.remote(num_cpus=0, max_retries=0)(view_of)
+    asked = [
+        (node, on_node.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)))
+        for node in ray.nodes()
+        if node["Alive"]
+    ]
+    # Several nodes of one address have different ids.
+    answers = [(f"{node['NodeManagerAddress']} ({node['NodeID'][:8]})", task.remote(str(file))) for node, task in asked]
+    for node, answer in answers:
+        try:
+            view: NodeView | None = ray.get(answer, timeout=_ANSWER_SECONDS)
+        except GetTimeoutError:
+            view = None
+        except RayError as error:
+            reason = next((line for line in reversed(str(error).splitlines()) if line.strip()), type(error).__name__)
+            rule = f"node {node} must be able to run dprl, got {shortened(reason.strip())}"
+            raise UserError(f"address: {rule}; install dprl there, or use `dprl submit`") from None
+        yield node, view
+
+
+def view_of(file: str) -> NodeView:
+    """Return this node's view of the file."""
+    try:
+        descriptor = os.open(file, os.O_RDWR)
+    except OSError:
+        return NodeView("", locked=False, digest=code_digest())
+    try:
+        token = os.read(descriptor, 100).decode(errors="replace")
+        return NodeView(token, _is_locked(descriptor), code_digest())
+    finally:
+        os.close(descriptor)
+
+
+def _is_locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False  # a file system without locks
+    return False
+
+
+@contextmanager
+def _locked_token(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Yield a locked file in the folder and its random token; only processes that see the file can know the token."""
+    token = secrets.token_hex(16)
+    file = folder / f".shared-{token[:8]}"
+    try:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        rule = f"must be a folder that can be written ({error.strerror})"
+        raise broken_rule("--storage", rule, str(folder), "choose another folder") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        os.write(descriptor, token.encode())
+        os.fsync(descriptor)
+        yield file, token
+    finally:
+        os.close(descriptor)
+        file.unlink(missing_ok=True)
