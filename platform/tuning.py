@@ -217,7 +217,7 @@ class _MLflowCallback(tune.Callback):
         for cell in [cell for cell in self._ended if cell.finished]:
             self._ended.remove(cell)
             self._counts["cells_finished"] += 1
-            self._exporter.record(cell, cell.folder.results())
+            self._exporter.record(cell)
 
     def on_experiment_end(self, trials: list[Trial], **info: object) -> None:
         """Wait for the files of stopped trials, then end all runs."""

@@ -216,7 +216,8 @@ class _Sweep:
                 for cell in done:
                     # Left by a kill between marker and removal; under jdp it has exact counts.
                     cell.folder.state_file.unlink(missing_ok=True)
-                    self.exporter.record(cell, self._read(cell))
+                    self._read(cell)
+                    self.exporter.record(cell)
                 if todo:
                     self._execute(todo, ray)
                 status = "FAILED" if self.failures else "FINISHED"
@@ -349,7 +350,7 @@ class _Sweep:
         learned = _first_and_last(cell.experiment.metrics, results.records)
         self.display.ended(cell.label, f"done in {results.seconds:.1f} s{learned}")
         self.layout.failure_log(cell.digest).unlink(missing_ok=True)
-        self.exporter.record(cell, results)
+        self.exporter.record(cell)
 
     def _error(self, cell: SweepCell, event: CellEvent) -> None:
         """Show that the cell continues in another process or, if it failed, write its traceback to a log."""

@@ -56,5 +56,5 @@ def runs(home: Path) -> tuple[Run, list[Run]]:
 
 def record_all(exporter: Exporter, cells: list[SweepCell]) -> None:
     for cell in cells:
-        exporter.record(cell, cell.folder.results())
+        exporter.record(cell)
     assert not exporter.close([], {"cells": len(cells)}, "FINISHED")

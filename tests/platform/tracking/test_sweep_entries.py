@@ -39,7 +39,7 @@ def test_the_sweep_s_run_has_the_headline_of_its_best_cells_and_its_answer(home:
     assert "No cell is finished" in note
     assert "\n    dprl run tracked.yaml\n" in note
     for cell in cells:
-        exporter.record(cell, cell.folder.results())
+        exporter.record(cell)
     for _ in range(2):
         assert not exporter.close([], {}, "FINISHED", entries_of(home, cells))
         parent, children = runs(home)
