@@ -29,8 +29,8 @@ _DRIVER_ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_LOGGING_LEVEL": "WARNING",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
-    # The defaults retry for minutes: a wrong address must be reported at once. The exporter repeats what failed, after it
-    # has looked for what was made although the answer was lost; MLflow would make a run twice.
+    # The defaults retry for minutes: a wrong address must be reported at once. The exporter repeats a failed request,
+    # and first looks for a run whose answer was lost; MLflow would make it twice.
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
 }

@@ -15,16 +15,9 @@ def run() -> int:
     try:
         # Imported here, because the python3 of the node may be another one.
         from dprl.platform.command_line import main  # noqa: PLC0415
-        from dprl.platform.errors import UserError  # noqa: PLC0415
-        from dprl.platform.submission.requirements import require_dependencies  # noqa: PLC0415
     except (ImportError, SyntaxError) as error:
         remedy = "put the folder of Ray's python3 first on PATH before `ray start`"
         sys.stderr.write(f"dprl: node: {sys.executable} must have dprl's dependencies ({error}); {remedy}\n")
-        return _BAD_INPUT
-    try:
-        require_dependencies()
-    except UserError as error:
-        sys.stderr.write(f"dprl: {error}\n")
         return _BAD_INPUT
     config, *words = sys.argv[1:]
     words = ["sweep", str(Path(config).absolute()), *words]

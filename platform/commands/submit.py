@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from dprl.platform.commands.base import SweepFlags, json_text, say
-from dprl.platform.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, UserError, counted, print_error
+from dprl.platform.errors import (
+    EXIT_DONE,
+    EXIT_INTERRUPTED,
+    EXIT_SOME_FAILED,
+    UserError,
+    counted,
+    first_line,
+    print_error,
+)
 from dprl.platform.program import command, resume_command
 
 if TYPE_CHECKING:
-    from dprl.platform.submission.dashboard import Dashboard
+    from dprl.platform.submission.jobs import Dashboard
 
 
 def submit(
@@ -33,7 +40,7 @@ def submit(
     The exit code is the sweep's; 130 if the job was stopped, or is no longer followed. With token authentication, set
     RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH, or use ~/.ray/auth_token.
     """
-    from dprl.platform.submission.dashboard import Dashboard
+    from dprl.platform.submission.jobs import Dashboard
 
     flags = flags or SweepFlags()
     if sum(given is not None for given in (config, follow, stop)) != 1:
@@ -50,8 +57,7 @@ def _submit(config: str, address: str, flags: SweepFlags, no_wait: bool) -> int:
     from dprl.platform.configs.config import certificates_of, read_config
     from dprl.platform.environment_variables import tracking_uri
     from dprl.platform.plugins import environment_module
-    from dprl.platform.results.home import home_folder
-    from dprl.platform.submission.placement import check_tracking, storage_on
+    from dprl.platform.submission.placement import check_tracking, checked_storage
     from dprl.platform.submission.shipping import CONFIG_FILE, pack
     from dprl.sources import code_digest
 
@@ -59,12 +65,11 @@ def _submit(config: str, address: str, flags: SweepFlags, no_wait: bool) -> int:
     cells = flags.cells(config, here=False)
     certificates_of(cells)
     # Imported only now, after bad input was refused: Ray takes seconds to load.
-    from dprl.platform.submission.dashboard import Dashboard
-    from dprl.platform.submission.jobs import submit_job
+    from dprl.platform.submission.jobs import Dashboard, submit_job
 
+    storage = checked_storage(flags.storage)
     dashboard = Dashboard(address)
     nodes = dashboard.alive_nodes()
-    storage = storage_on(nodes, flags.storage, partial(home_folder, None))
     check_tracking(nodes, storage, uri)
     with tempfile.TemporaryDirectory(prefix="dprl-job-") as folder:
         modules = [environment_module(cell.env) for cell in cells]
@@ -85,9 +90,10 @@ def _submit(config: str, address: str, flags: SweepFlags, no_wait: bool) -> int:
 
 def _follow(dashboard: Dashboard, job_id: str, where: dict[str, Any], as_json: bool) -> int:
     """Show the job's log until it ends, and return its exit code."""
-    from dprl.platform.submission.jobs import follow_job
+    from dprl.platform.submission.jobs import exit_code_of, follow_job
 
     again = f"follow it again with `{_command(dashboard, '--follow', job_id)}`"
+    dashboard.require_job(job_id)
     try:
         end = follow_job(dashboard, job_id, _tell(as_json))
     except KeyboardInterrupt:
@@ -97,18 +103,21 @@ def _follow(dashboard: Dashboard, job_id: str, where: dict[str, Any], as_json: b
     except ConnectionError as error:
         print_error(f"dprl: {dashboard.url} no longer answers ({error}); the job may still run: {again}")
         return EXIT_SOME_FAILED
-    if end.cause:
-        print_error(f"dprl: the job died: {end.cause.strip()}")
+    code = exit_code_of(end)
+    if code == EXIT_SOME_FAILED and end.driver_exit_code != code:
+        print_error(f"dprl: the job died: {str(dict(end)['message'] or 'no message').strip()}")
     if as_json:
-        told = {"job": job_id, "address": dashboard.url, **where}
-        say(json_text({**told, "status": end.status, "exit_code": end.exit_code}))
-    return end.exit_code
+        about = {"job": job_id, "address": dashboard.url, **where}
+        say(json_text({**about, "status": end.status.value, "exit_code": code}))
+    return code
 
 
 def _stop(dashboard: Dashboard, job_id: str, as_json: bool) -> int:
-    from dprl.platform.submission.jobs import stop_job
-
-    stopped = stop_job(dashboard, job_id)
+    dashboard.require_job(job_id)
+    try:
+        stopped = bool(dashboard.stop_job(job_id))
+    except (RuntimeError, OSError) as error:
+        raise UserError(f"--stop: {dashboard.url} must stop {job_id} ({first_line(error)}); try again") from None
     _tell(as_json)(f"{'stopping' if stopped else 'had ended'}  {job_id}")
     if as_json:
         say(json_text({"job": job_id, "address": dashboard.url, "stopped": stopped}))

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import secrets
 import shlex
+import socket
 import time
+import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from ray.job_submission import JobDetails, JobStatus
+from ray.exceptions import AuthenticationError
+from ray.job_submission import JobDetails, JobStatus, JobSubmissionClient
 
 from dprl.platform.environment_variables import EXPERIMENT_VARIABLE
 from dprl.platform.errors import (
@@ -24,32 +28,93 @@ from dprl.platform.errors import (
     broken_rule,
     first_line,
 )
-from dprl.platform.submission.dashboard import Dashboard
+from dprl.platform.ray_token import MODE_VARIABLE, WHERE_TOKENS_ARE, user_token
 from dprl.sources import VARIABLE
 
-_SWEEP_CODES = {EXIT_DONE, EXIT_SOME_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED}
+_CONNECT_SECONDS = 10.0
+_ANSWER_SECONDS = 60.0
+"""Timeout of a request. Ray's own client would wait forever for a head that has vanished."""
+_POLL_SECONDS, _PATIENCE_SECONDS = 2.0, 60.0
+_EXAMPLE = "write e.g. --address http://HOST:8265"
+# They would override the address, or send the token to any server.
+_VARIABLES = ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS", MODE_VARIABLE)
+_CHATTY = ("ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk", "ray._private.runtime_env.packaging")
 _STOPPING = {"RAY_JOB_STOP_WAIT_TIME_S": "60"}
 """Time after SIGTERM in which the sweep writes its summary. A head that a script started would ignore SIGINT."""
-
-_POLL_SECONDS, _PATIENCE_SECONDS = 2.0, 60.0
-
 _NO_AGENT = "No available agent"
 """Ray's error if no agent has seen the job: it can be submitted again."""
-
 _RAY_LINE = re.compile(r"(\d{4}-\d\d-\d\d [\d:,]+\t(DEBUG|INFO|WARNING) |Running entrypoint for job )")
 
 
-@dataclass(frozen=True)
-class JobEnd:
-    """Outcome of a job.
+class Dashboard(JobSubmissionClient):
+    """Client of the dashboard at `address`, checked to accept our requests. Raises UserError within seconds.
 
-    status: as named by Ray. exit_code: the sweep's; 1 if it died otherwise, 130 if it was stopped.
-    cause: Ray's message on a job that died without an exit code of a sweep, else ''.
+    The token is never shown, and sent only to a server that asks for one.
     """
 
-    status: str
-    exit_code: int
-    cause: str
+    def __init__(self, address: str) -> None:
+        self.url = _checked(address)
+        for name in _CHATTY:
+            logging.getLogger(name).setLevel(logging.WARNING)
+        remedy = "check host and port; Ray's dashboard has 8265 unless `ray start --dashboard-port` says otherwise"
+        hidden = {name: os.environ.pop(name) for name in _VARIABLES if name in os.environ}
+        try:
+            parts = urllib.parse.urlsplit(self.url)
+            port = parts.port or {"http": 80, "https": 443}[parts.scheme]
+            socket.create_connection((str(parts.hostname), port), timeout=_CONNECT_SECONDS).close()
+            try:
+                super().__init__(self.url)
+            except AuthenticationError:
+                token = user_token(f"--address: {self.url}")
+                super().__init__(self.url, headers={"Authorization": f"Bearer {token}"})
+        except AuthenticationError:
+            rule = f"{self.url} refuses the token, which must be that of the cluster"
+            raise UserError(f"--address: {rule}; {WHERE_TOKENS_ARE}") from None
+        except (RuntimeError, OSError, ValueError, LookupError, TypeError) as error:
+            # Another server may answer anything.
+            raise broken_rule("--address", f"must be Ray's dashboard ({first_line(error)})", address, remedy) from None
+        finally:
+            os.environ.update(hidden)
+
+    def alive_nodes(self) -> list[str]:
+        """Return the addresses of the cluster's living nodes, one per node. Raises UserError."""
+        try:
+            answer = self._do_request("GET", "/api/v0/nodes?limit=10000")
+            if not answer.ok:
+                self._raise_error(answer)
+            rows = answer.json()["data"]["result"]["result"]
+        except (RuntimeError, OSError, LookupError) as error:
+            raise UserError(f"--address: {self.url} must list its nodes ({first_line(error)}); try again") from None
+        return [str(row["node_ip"]) for row in rows if row.get("state") == "ALIVE"]
+
+    def require_job(self, job_id: str) -> None:
+        """Raise UserError for an unknown job."""
+        try:
+            self.get_job_info(job_id)
+        except (RuntimeError, OSError) as error:
+            remedy = f"`ray job list --address {self.url}` shows them"
+            raise broken_rule("job", f"must be one of {self.url} ({first_line(error)})", job_id, remedy) from None
+
+    def _do_request(self, *words: Any, **options: Any) -> Any:  # noqa: ANN401 - as Ray declares it
+        return super()._do_request(*words, timeout=_ANSWER_SECONDS, **options)
+
+
+def _checked(address: str) -> str:
+    """Return the address without a slash at its end. Raises UserError."""
+    rule = "must be the address of Ray's dashboard, http://HOST:PORT"
+    try:
+        parts = urllib.parse.urlsplit(address)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise broken_rule("--address", f"{rule} ({error})", address, _EXAMPLE) from None
+    if parts.scheme not in {"http", "https"} or not host:
+        near = f"write --address http://{address}" if "://" not in address and ":" in address else _EXAMPLE
+        raise broken_rule("--address", rule, address, near)
+    if parts.username is not None:
+        raise broken_rule("--address", f"{rule}, without a password", host, "remove the part before the @")
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        raise broken_rule("--address", rule, address, "remove the part after the port")
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 def submit_job(
@@ -70,19 +135,16 @@ def submit_job(
     # Not in the job's runtime environment: Ray refuses variables that the driver also sets for its workers.
     named = {name: os.environ[name] for name in (VARIABLE, EXPERIMENT_VARIABLE) if os.environ.get(name)}
     start = ["env", *(f"{name}={value}" for name, value in named.items())] if named else []
-    entrypoint = shlex.join([*start, "python3", "-m", "dprl.platform.submitted_job", *words])
-    job_id = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+    request: dict[str, Any] = {
+        "entrypoint": shlex.join([*start, "python3", "-m", "dprl.platform.submitted_job", *words]),
+        "submission_id": f"{name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}",
+        "runtime_env": {"py_modules": [str(code)], "working_dir": str(job), "env_vars": _STOPPING},
+        "metadata": dict(metadata),
+    }
     deadline, told = time.monotonic() + _PATIENCE_SECONDS, False
     while True:
         try:
-            return str(
-                dashboard.submit_job(
-                    entrypoint=entrypoint,
-                    submission_id=job_id,
-                    runtime_env={"py_modules": [str(code)], "working_dir": str(job), "env_vars": _STOPPING},
-                    metadata=dict(metadata),
-                )
-            )
+            return str(dashboard.submit_job(**request))
         except (RuntimeError, OSError) as error:
             reason = first_line(error)
         if _NO_AGENT not in reason:
@@ -97,12 +159,11 @@ def submit_job(
         time.sleep(_POLL_SECONDS)
 
 
-def follow_job(dashboard: Dashboard, job_id: str, show: Callable[[str], None]) -> JobEnd:
-    """Show the lines of the job's log as they come, without Ray's own, and return how it ended.
+def follow_job(dashboard: Dashboard, job_id: str, show: Callable[[str], None]) -> JobDetails:
+    """Show the lines of the job's log as they come, without Ray's own, and return Ray's record of how it ended.
 
-    Raises UserError for an unknown job, ConnectionError if nothing answers for a minute.
+    Raises ConnectionError if nothing answers for a minute.
     """
-    _require_job(dashboard, job_id)
     log, shown, answered = "", 0, time.monotonic()
     while True:
         try:
@@ -122,35 +183,12 @@ def follow_job(dashboard: Dashboard, job_id: str, show: Callable[[str], None]) -
                 show(line)
         shown = max(shown, whole)
         if ended:
-            return end_of(details)
+            return details
         time.sleep(_POLL_SECONDS)
 
 
-def stop_job(dashboard: Dashboard, job_id: str) -> bool:
-    """Stop the job and return whether it was running. Raises UserError."""
-    _require_job(dashboard, job_id)
-    try:
-        return bool(dashboard.stop_job(job_id))
-    except (RuntimeError, OSError) as error:
-        raise UserError(f"--stop: {dashboard.url} must stop {job_id} ({first_line(error)}); try again") from None
-
-
-def end_of(details: JobDetails) -> JobEnd:
-    """Return the end of a job from Ray's record."""
-    status, code = details.status.value, details.driver_exit_code
-    if status == JobStatus.STOPPED:
-        return JobEnd(status, EXIT_INTERRUPTED, "")
-    if status == JobStatus.SUCCEEDED:
-        return JobEnd(status, EXIT_DONE, "")
-    if code in _SWEEP_CODES:
-        return JobEnd(status, code, "")
-    return JobEnd(status, EXIT_SOME_FAILED, str(dict(details)["message"] or "no message"))
-
-
-def _require_job(dashboard: Dashboard, job_id: str) -> None:
-    """Raise UserError if the dashboard does not know the job."""
-    try:
-        dashboard.get_job_info(job_id)
-    except (RuntimeError, OSError) as error:
-        remedy = f"`ray job list --address {dashboard.url}` shows them"
-        raise broken_rule("job", f"must be one of {dashboard.url} ({first_line(error)})", job_id, remedy) from None
+def exit_code_of(details: JobDetails) -> int:
+    """Return the exit code of the sweep; 130 if its job was stopped, and 1 if it died otherwise."""
+    codes = {JobStatus.STOPPED: EXIT_INTERRUPTED, JobStatus.SUCCEEDED: EXIT_DONE}
+    code = codes.get(details.status, details.driver_exit_code)
+    return code if code in {EXIT_DONE, EXIT_BAD_INPUT, EXIT_INTERRUPTED} else EXIT_SOME_FAILED

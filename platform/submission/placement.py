@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from dprl.platform.errors import UserError, broken_rule, counted
+from dprl.platform.errors import UserError, broken_rule
 from dprl.platform.redaction import holds_secret
 from dprl.platform.tracking.store import TrackingStore
 
 _STORAGE, _TRACKING = "--storage", "tracking-uri"
 
 
-def storage_on(nodes: Sequence[str], storage: str | None, here: Callable[[], Path]) -> str:
-    """Return the results' folder on the nodes: `storage`, or `here()` if the cluster is this machine.
+def checked_storage(storage: str | None) -> str:
+    """Return the results' folder on the nodes. The job checks there, before any cell, that they share it.
 
-    The job checks on the nodes, before any cell, that they share it. Raises UserError, as `here` does. `here` is called
-    only if the cluster is this machine, because the folder need not be writable otherwise.
+    Raises UserError.
     """
     if storage is None:
-        if len(nodes) == 1 and is_this_machine(nodes[0]):
-            return str(here())
-        rule = f"must be given for a cluster of {counted(len(nodes), 'node')} that is not this machine alone"
-        raise broken_rule(_STORAGE, rule, storage, f"name a folder that all nodes see, e.g. {_STORAGE} /shared/dprl")
+        remedy = f"name a folder that all nodes see, e.g. {_STORAGE} /shared/dprl"
+        raise broken_rule(_STORAGE, "must be given for a cluster", storage, remedy)
     path = storage.removeprefix("file://")
     if not path or "://" in path:
         remedy = "mount it and give its path: ledgers and checkpoints need files that can be locked"
@@ -36,17 +32,11 @@ def storage_on(nodes: Sequence[str], storage: str | None, here: Callable[[], Pat
 
 def check_tracking(nodes: Sequence[str], storage: str, uri: str | None) -> None:
     """Raise UserError if runs cannot be tracked at `uri`, None for a database in `storage`, by a job on the nodes."""
-    if uri is not None:
-        _check_uri(uri)
-    TrackingStore.choose(Path(storage), uri).require_server_for(len(nodes))
-
-
-def _check_uri(uri: str) -> None:
-    if uri.startswith("sqlite:///") and not uri.startswith("sqlite:////"):
+    if uri is not None and uri.startswith("sqlite:///") and not uri.startswith("sqlite:////"):
         remedy = "write sqlite:////absolute/path.db, with four slashes"
         raise broken_rule(_TRACKING, "must have an absolute path: the job's folder is removed", uri, remedy)
     try:
-        secret = holds_secret(uri)
+        secret = uri is not None and holds_secret(uri)
     except ValueError as error:
         raise broken_rule(_TRACKING, f"must be an address ({error})", uri, "write e.g. http://HOST:5000") from None
     if secret:
@@ -55,14 +45,4 @@ def _check_uri(uri: str) -> None:
             "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or the database's own password file, on the head "
             "before `ray start`"
         )
-
-
-def is_this_machine(address: str) -> bool:
-    """Whether the IP address is one of this machine's."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    try:
-        with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.bind((address, 0))
-    except OSError:
-        return False
-    return True
+    TrackingStore.choose(Path(storage), uri).require_server_for(len(nodes))

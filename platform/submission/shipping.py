@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import shutil
 import sys
 from collections.abc import Collection, Mapping
-from email.parser import HeaderParser
 from pathlib import Path
 from typing import Any
 
+from dprl import __version__
 from dprl.platform.configs.yaml_text import write_yaml
-from dprl.platform.errors import UserError
 from dprl.sources import (
     VARIABLE,
     imported_packages,
@@ -26,11 +24,10 @@ from dprl.sources import (
 CONFIG_FILE = "config.yaml"
 _PACKAGE = "dprl"
 _TOP_FOLDERS = ("privacy", "envs", "algorithms", "platform", "papers")
-_HEADERS = ("Metadata-Version", "Name", "Version", "Requires-Python", "Provides-Extra")
 
 
 def pack(config: Mapping[str, Any], into: Path, modules: Collection[str] = ()) -> tuple[Path, Path]:
-    """Copy the running code and `config` into the empty folder `into`, as two folders. Raises UserError.
+    """Copy the running code and `config` into the empty folder `into`, as two folders.
 
     They are: the package, the same for every job; and the config, metadata of the package, plugins and environments.
     Ray names shipped folders by their content, so the code is sent to each node once and keeps the path of its compiled
@@ -94,17 +91,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _write_metadata(job: Path) -> None:
-    """Write version and dependencies for `importlib.metadata` on the nodes. Raises UserError."""
-    try:
-        installed = importlib.metadata.distribution(_PACKAGE)
-    except importlib.metadata.PackageNotFoundError:
-        raise UserError(
-            "submit: dprl must be installed, got sources without metadata; run `make setup`, or `pip install -e .`"
-        ) from None
-    # A wheel has METADATA; a source tree with an egg-info has PKG-INFO, and the dependencies in requires.txt.
-    headers = HeaderParser().parsestr(installed.read_text("METADATA") or installed.read_text("PKG-INFO") or "")
-    lines = [f"{name}: {value}" for name, value in headers.items() if name in _HEADERS]
-    lines += [f"Requires-Dist: {requirement}" for requirement in installed.requires or ()]
-    folder = job / f"{_PACKAGE}-{installed.version}.dist-info"
+    """Write dprl's version for `importlib.metadata` on the nodes."""
+    folder = job / f"{_PACKAGE}-{__version__}.dist-info"
     folder.mkdir()
-    (folder / "METADATA").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {_PACKAGE}\nVersion: {__version__}\n")

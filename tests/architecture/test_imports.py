@@ -49,7 +49,7 @@ LIBRARIES = {
             "cyclopts",
             "scipy",
         ),
-        *("grpc", "gymnasium", "markupsafe", "packaging", "sqlalchemy", "yaml"),
+        *("grpc", "gymnasium", "markupsafe", "sqlalchemy", "yaml"),
     },
     "platform/policies": {"gymnasium", "numpy", "ray", "torch"},
     "papers": {"numpy", "pandas", "scipy"},

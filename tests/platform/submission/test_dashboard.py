@@ -14,7 +14,7 @@ import pytest
 
 from dprl.platform.command_line import main
 from dprl.platform.errors import UserError
-from dprl.platform.submission.dashboard import Dashboard
+from dprl.platform.submission.jobs import Dashboard
 
 TOKEN = "a-secret-word"
 VERSION = {"version": "4", "ray_version": "2.60.0"}
@@ -200,17 +200,9 @@ def test_a_bad_config_is_reported_before_anything_is_asked(capsys: pytest.Captur
     assert stub.asked == []
 
 
-def test_with_storage_the_folder_here_is_not_looked_at(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """A user who submits to another machine may have no writable folder here."""
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("DPRL_HOME", str(tmp_path / "file" / "runs"))
+def test_a_cluster_of_two_nodes_needs_a_server(capsys: pytest.CaptureFixture[str]) -> None:
     nodes = {"data": {"result": {"result": [{"node_ip": "192.0.2.7", "state": "ALIVE"}] * 2}}}
-    words = ["submit", "smoke", "--tracking-uri", "", "--address"]
     with serving(Stub({"/api/version": (200, VERSION), "/api/v0/nodes": (200, nodes)})) as url:
-        assert main([*words, url, "--storage", "/shared"]) == 2
-        assert main([*words, url]) == 2
-    with_storage, without = capsys.readouterr().err.splitlines()
-    assert with_storage.startswith("dprl: tracking-uri: must be a server on a cluster of 2 nodes")
-    assert without.startswith("dprl: --storage: must be given for a cluster of 2 nodes")
+        words = ["submit", "smoke", "--tracking-uri", "", "--address", url, "--storage", "/shared"]
+        assert main(words) == 2
+    assert capsys.readouterr().err.startswith("dprl: tracking-uri: must be a server on a cluster of 2 nodes")

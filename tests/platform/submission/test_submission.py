@@ -193,7 +193,7 @@ def test_it_goes_on_when_no_longer_followed(cluster: TwoNodes, config: Path) -> 
 
 
 REFUSED = {
-    "no storage": (["--tracking-uri", "http://127.0.0.1:9"], "--storage: must be given for a cluster of 2 nodes"),
+    "no storage": (["--tracking-uri", "http://127.0.0.1:9"], "--storage: must be given for a cluster"),
     "own folder": (["--storage", "runs"], "--storage: must be an absolute path, the same on every node"),
     "bucket": (["--storage", "s3://bucket/runs"], "--storage: must be a folder that every node sees"),
     "no server": (["--storage", "/shared"], "tracking-uri: must be a server on a cluster of 2 nodes"),

@@ -1,4 +1,4 @@
-"""The parts of a submission that need no cluster: its package, its dependencies and its end."""
+"""The parts of a submission that need no cluster: its package and its end."""
 
 from __future__ import annotations
 
@@ -16,13 +16,11 @@ from ray.job_submission import JobDetails, JobStatus, JobType
 from dprl import __version__
 from dprl.platform.configs.config import config_files, load_cells, read_config
 from dprl.platform.errors import UserError
-from dprl.platform.submission import jobs, requirements
-from dprl.platform.submission.jobs import JobEnd, end_of
-from dprl.platform.submission.placement import check_tracking, is_this_machine, storage_on
+from dprl.platform.submission import jobs
+from dprl.platform.submission.jobs import exit_code_of
+from dprl.platform.submission.placement import check_tracking, checked_storage
 from dprl.platform.submission.shipping import CONFIG_FILE, pack
 from dprl.sources import code_digest
-
-OTHER_MACHINE = "192.0.2.77"  # RFC 5737: nobody's, unless a sandbox is numbered by it
 
 
 def test_what_is_packed_is_what_runs_here(tmp_path: Path) -> None:
@@ -57,52 +55,36 @@ def test_two_packings_are_one_package(tmp_path: Path) -> None:
         assert len(files[0]) >= 2
 
 
-def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    needed = ["no-such-library>=3.1", "ray[default]==1.*", "numpy>=2", 'ruff==0.0.1; extra == "dev"']
-    monkeypatch.setattr(importlib.metadata, "requires", lambda _: needed)
-    ray = importlib.metadata.version("ray")
-    assert requirements.unmet_requirements() == ["no-such-library>=3.1 (found none)", f"ray==1.* (found {ray})"]
-    with pytest.raises(UserError, match=r"must have dprl's dependencies, got no-such-library>=3.1 \(found none\)"):
-        requirements.require_dependencies()
-
-
-def test_nothing_is_missing_here() -> None:
-    assert requirements.unmet_requirements() == []
-
-
 @pytest.mark.parametrize(
     ("status", "code", "expected"),
     [
-        ("SUCCEEDED", 0, JobEnd("SUCCEEDED", 0, "")),
-        ("FAILED", 1, JobEnd("FAILED", 1, "")),
-        ("FAILED", 2, JobEnd("FAILED", 2, "")),
-        ("FAILED", -9, JobEnd("FAILED", 1, "killed")),
-        ("FAILED", None, JobEnd("FAILED", 1, "killed")),
-        ("STOPPED", None, JobEnd("STOPPED", 130, "")),
+        ("SUCCEEDED", 0, 0),
+        ("FAILED", 1, 1),
+        ("FAILED", 2, 2),
+        ("FAILED", -9, 1),
+        ("FAILED", None, 1),
+        ("STOPPED", None, 130),
     ],
 )
-def test_how_a_job_ended(status: str, code: int | None, expected: JobEnd) -> None:
+def test_how_a_job_ended(status: str, code: int | None, expected: int) -> None:
     told = {"message": "killed", "driver_exit_code": code}
     details = JobDetails(type=JobType.SUBMISSION, entrypoint="", status=JobStatus(status), **told)
-    assert end_of(details) == expected
-
-
-def test_one_node_that_is_this_machine_needs_no_storage(tmp_path: Path) -> None:
-    assert is_this_machine("127.0.0.1")
-    assert storage_on(["127.0.0.1"], None, lambda: tmp_path) == str(tmp_path)
-    check_tracking(["127.0.0.1"], str(tmp_path), None)
-    with pytest.raises(UserError, match="--storage: must be given for a cluster of 2 nodes"):
-        storage_on(["127.0.0.1", "127.0.0.1"], None, lambda: tmp_path)
+    assert exit_code_of(details) == expected
 
 
 @pytest.mark.parametrize("given", ["/shared/dprl", "file:///shared/dprl"])
-def test_a_folder_of_the_nodes_need_not_be_here(given: str, tmp_path: Path) -> None:
-    assert storage_on([OTHER_MACHINE], given, lambda: tmp_path) == "/shared/dprl"
+def test_a_folder_of_the_nodes_need_not_be_here(given: str) -> None:
+    assert checked_storage(given) == "/shared/dprl"
+
+
+def test_one_node_may_have_a_database(tmp_path: Path) -> None:
+    check_tracking(["127.0.0.1"], str(tmp_path), None)
 
 
 @pytest.mark.parametrize(
     ("given", "told"),
     [
+        (None, "must be given for a cluster, got None; name a folder that all nodes see, e.g. --storage /shared/dprl"),
         ("shared/dprl", "must be an absolute path, the same on every node, got 'shared/dprl'; write e.g. --storage /"),
         (
             "s3://bucket/dprl",
@@ -111,9 +93,9 @@ def test_a_folder_of_the_nodes_need_not_be_here(given: str, tmp_path: Path) -> N
         ("file://", "must be a folder that every node sees, got 'file://'; mount it"),
     ],
 )
-def test_a_folder_that_the_nodes_cannot_share_is_refused(given: str, told: str, tmp_path: Path) -> None:
+def test_a_folder_that_the_nodes_cannot_share_is_refused(given: str | None, told: str) -> None:
     with pytest.raises(UserError, match=f"^--storage: {re.escape(told)}"):
-        storage_on([OTHER_MACHINE], given, lambda: tmp_path)
+        checked_storage(given)
 
 
 def test_an_address_that_cannot_be_read_is_refused() -> None:
