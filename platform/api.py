@@ -38,7 +38,7 @@ from dprl.platform.configs.memory import require_memory
 from dprl.platform.configs.planned import planned_certificate
 from dprl.platform.configs.sections import GYMNASIUM_ID
 from dprl.platform.environment_variables import tracking_uri as tracking_uri_of
-from dprl.platform.environments import from_gymnasium, log_csv, register_env
+from dprl.platform.environments import from_gymnasium, register_env
 from dprl.platform.errors import UserError, broken_rule, counted, suggestion
 from dprl.platform.plugins import register_function
 from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
@@ -69,7 +69,6 @@ __all__ = [
     "from_gymnasium",
     "grid",
     "load",
-    "log_csv",
     "log_episodes",
     "register_env",
     "run",

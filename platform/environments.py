@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import gymnasium
-import numpy as np
-import pandas as pd
 
-from dprl.envs import GymnasiumTable, Logged, log_episodes
+from dprl.envs import GymnasiumTable
 from dprl.envs.gymnasium_ids import spec_of
 from dprl.envs.gymnasium_tables import limit_of, table_of
 from dprl.platform.errors import UserError, broken_rule
@@ -56,7 +53,7 @@ def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, horizon: int | None = 
         length = limit_of(env_id, written) if horizon is None else horizon
         if length is None:
             raise broken_rule("horizon", "is required, as the environment has none", None, "write e.g. horizon=20")
-        found = GymnasiumTable(env_id, _plain(length), written)
+        found = GymnasiumTable(env_id, length.item() if hasattr(length, "item") else length, written)
         if not isinstance(env, str) and not kwargs and object_table != found.table:
             rule = "must have the table that gymnasium.make gives its id again"
             raise broken_rule("env", rule, repr(env), "register an environment with your table")
@@ -71,82 +68,10 @@ def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, horizon: int | None = 
     return found
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401
-    """Return a value with plain numbers, texts and lists in place of those of NumPy."""
-    if isinstance(value, dict):
-        return {_plain(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(map(_plain, value))
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-
-
 def _written(arguments: dict[str, Any]) -> str:
-    """Return keyword arguments as in a call."""
-    return ", ".join(f"{key}={_plain(value)!r}" for key, value in arguments.items())
-
-
-def log_csv(
-    file: str | Path,
-    *,
-    user: str,
-    state: str = "state",
-    action: str = "action",
-    reward: str = "reward",
-    step: str | None = None,
-    next_state: str | None = None,
-    terminated: str | None = None,
-    truncated: str | None = None,
-    out: str | Path | None = None,
-    **settings: Any,  # noqa: ANN401
-) -> Logged:
-    """Write the steps of real users in a CSV file as `log_episodes` does; return the `env` of an experiment.
-
-    A row is one step of one user, and all rows of a user are one episode.
-
-    Args:
-        file: the CSV file, with a header. user, state, action, reward: its columns; states and actions are integers
-            that count from 0. step: column to sort a user's rows by; None: they are in order. next_state: column of the
-            state after the step. The last one of a user counts; it may be empty, and is needed only after an episode
-            that was cut before `horizon`. terminated, truncated: columns of flags, true at the end of an episode or at
-            a cut. out: file to write, by default that of the CSV file with the ending .npz. settings: n_states,
-            n_actions, horizon, stationary, start and reward_range of `log_episodes`.
-
-    docs/offline_vi.md has an example. Raises UserError for invalid input, before anything is written; the message
-    contains no value of a user's record.
-    """
-    file, flags = Path(file), {"terminations": terminated, "truncations": truncated}
-    columns = [name for name in (user, state, action, reward, step, next_state, *flags.values()) if name is not None]
-    try:
-        known = pd.read_csv(file, nrows=0).columns
-        missing = [name for name in columns if name not in known]
-        table = pd.DataFrame() if missing else pd.read_csv(file, usecols=columns)
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or type(error).__name__
-        raise UserError(f"file: must be a CSV file with a header, got {str(file)!r} ({why}); correct it") from None
-    if missing:
-        raise UserError(f"columns: must be among {', '.join(map(str, known))}, got {missing[0]!r}; name the right one")
-    if table[user].isna().any():
-        raise UserError(f"{user}: must be given in every row, got none in one; a step without a user is nobody's")
-    if step is not None:
-        if table.duplicated([user, step]).any():
-            raise UserError(f"{step}: must be different in all rows of a user, got one twice; keep one row a step")
-        table = table.sort_values(step, kind="stable")
-    episodes = []
-    for _, rows in table.groupby(user, sort=False):
-        episode = {"observations": rows[state].to_numpy(), "actions": rows[action].to_numpy()}
-        if next_state is not None:
-            after = rows[next_state].to_numpy()
-            if (after[:-1] != episode["observations"][1:]).any():
-                raise UserError(f"{next_state}: must be {state} of the user's next row, got another one; add the steps")
-            if not pd.isna(after[-1]):  # empty cells make a column of floats
-                last = int(after[-1]) if after.dtype.kind == "f" and float(after[-1]).is_integer() else after[-1]
-                episode["observations"] = np.append(episode["observations"], last)
-        given = {flag: rows[column].to_numpy() for flag, column in flags.items() if column is not None}
-        episodes.append({**episode, "rewards": rows[reward].to_numpy(), **given})
-    try:
-        return log_episodes(episodes, file.with_suffix(".npz") if out is None else out, **settings)
-    except ValueError as error:
-        raise UserError(f"log: {error}") from None
+    """Return keyword arguments as in a call, with plain numbers and lists in place of those of NumPy."""
+    plain = {key: value.tolist() if hasattr(value, "tolist") else value for key, value in arguments.items()}
+    return ", ".join(f"{key}={value!r}" for key, value in plain.items())
 
 
 def register_env(

@@ -19,7 +19,6 @@ from dprl.envs import ENVIRONMENTS, Logged, LoggedEpisodes, RiverSwim, log_episo
 from dprl.platform.command_line import main
 from dprl.platform.configs import config as config_files
 from dprl.platform.configs.config import cells_of
-from dprl.platform.environments import log_csv
 from dprl.platform.errors import UserError
 from dprl.platform.policies.loading import load_policy
 from dprl.privacy import CountPrivacy, Streams
@@ -338,60 +337,6 @@ def test_episodes_that_do_not_fit_are_refused_without_a_value_of_theirs(
     assert not (tmp_path / "users.npz").exists()
     with pytest.raises(ValueError, match=r"file must end in \.npz, got 'users'"):
         log_episodes([given], "users", **SIZES)
-
-
-CSV = """\
-day,patient,state,action,reward,after,dead,left
-2,b,2,0,1.0,,False,True
-1,a,0,1,0.0,1,False,False
-1,b,0,1,0.5,2,False,False
-2,a,1,0,0.5,2,True,False
-"""
-COLUMNS: dict[str, Any] = {"user": "patient", "step": "day", "next_state": "after", "terminated": "dead"}
-
-
-def test_a_table_of_steps_is_a_log(tmp_path: Path) -> None:
-    """Both have two steps; a ended in state 3, and b left before the horizon with or without a last state."""
-    file = tmp_path / "visits.csv"
-    file.write_text(CSV)
-    with pytest.raises(UserError, match="must have an observation after their last action"):
-        log_csv(file, **COLUMNS, **SIZES)
-    file.write_text(CSV.replace("1.0,,", "1.0,1,"))
-    found = log_csv(file, **COLUMNS, truncated="left", start=0, **SIZES)
-    assert found.file == str(tmp_path / "visits.npz")
-    built = found.build()
-    assert built.states[:, :4].tolist() == [[0, 1, 3, 3], [0, 2, 3, 3]]
-    assert built.next_states.tolist() == [[1, 3, 3, 3], [2, 1, 3, 3]]
-    assert built.actions.tolist() == [[1, 0, 0, 0], [1, 0, 0, 0]]
-    assert built.rewards.tolist() == [[0.0, 0.5, 0.0, 0.0], [0.5, 1.0, 0.0, 0.0]]
-    file.write_text(CSV)
-    short = log_csv(file, user="patient", step="day", out=tmp_path / "two.npz", start=0, **SIZES | {"horizon": 2})
-    assert short.build().next_states[:, 0].tolist() == [1, 2]
-
-
-@pytest.mark.parametrize(
-    ("text", "changes", "told"),
-    [
-        (None, {}, r"file: must be a CSV file with a header, got .* \(No such file"),
-        ("", {}, r"file: must be a CSV file with a header, got .* \(EmptyDataError\)"),
-        (CSV, {"user": "name"}, "columns: must be among day, patient, state.*, got 'name'; name the right one"),
-        (CSV.replace(",a,", ",,"), {}, "patient: must be given in every row"),
-        (CSV.replace("2,b", "1,b"), {}, "day: must be different in all rows of a user"),
-        (CSV.replace("0.5,2,False", "0.5,1,False"), {}, "after: must be state of the user's next row"),
-        (CSV.replace("2,b,2", "2,b,two"), {"next_state": None}, "must be one integer a step"),
-        (CSV.replace("2,b,2", "2,b,"), {"next_state": None}, "must be one integer a step"),
-    ],
-)
-def test_a_table_that_is_no_log_is_refused(
-    text: str | None, changes: dict[str, Any], told: str, tmp_path: Path
-) -> None:
-    file = tmp_path / "visits.csv"
-    if text is not None:
-        file.write_text(text)
-    with pytest.raises(UserError, match=told) as caught:
-        log_csv(file, **COLUMNS | changes, **SIZES)
-    assert "\n" not in str(caught.value)
-    assert not file.with_suffix(".npz").exists()
 
 
 def test_a_release_that_proves_nothing_says_so_before_and_after(
