@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from dprl.platform.policies.actor_critic import ActorCriticPolicy
-from dprl.platform.policies.control import ControlPolicy
-from dprl.platform.policies.game import GamePolicy
 from dprl.platform.policies.loading import load_policy
-from dprl.platform.policies.tabular import AgentPolicy, TabularPolicy
-from dprl.platform.policies.team import TeamPolicy
-
-PlayerPolicy = AgentPolicy
-"""Name of AgentPolicy for the two players of a Markov game."""
+from dprl.platform.policies.networks import ActorCriticPolicy, ControlPolicy
+from dprl.platform.policies.tabular import AgentPolicy, GamePolicy, TabularPolicy, TeamPolicy
 
 # rl_module and multi_agent are not imported here: torch and RLlib take seconds, and a plain callable needs neither.
 __all__ = [
@@ -18,7 +12,6 @@ __all__ = [
     "AgentPolicy",
     "ControlPolicy",
     "GamePolicy",
-    "PlayerPolicy",
     "TabularPolicy",
     "TeamPolicy",
     "load_policy",

@@ -55,21 +55,12 @@ class _ParallelMultiAgentEnv(MultiAgentEnv):
 
 def game_env(env_config: Mapping[str, Any]) -> _ParallelMultiAgentEnv:
     """Return a Markov game. env_config: {"game": registry name, and the fields of its spec}. Raises ValueError."""
-    _require_key(env_config, "game", "{'game': 'soccer', 'horizon': 5}")
     return _ParallelMultiAgentEnv(make_game(**env_config))
 
 
 def mixture_env(env_config: Mapping[str, Any]) -> _ParallelMultiAgentEnv:
     """Return a linear mixture MDP. env_config: {"mixture": name, and the fields of its spec}. Raises ValueError."""
-    _require_key(env_config, "mixture", "{'mixture': 'network_mdp', 'horizon': 5}")
     return _ParallelMultiAgentEnv(make_mixture(**env_config))
-
-
-def _require_key(env_config: Mapping[str, Any], key: str, example: str) -> None:
-    if key not in env_config:
-        raise ValueError(
-            f"env_config must have the key {key}, got {', '.join(env_config) or 'none'}; write e.g. {example}"
-        )
 
 
 def one_hot_observations(*_: object, agent_ids: list[str] | None = None) -> ConnectorV2:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 import torch
 
 from dprl.envs import CartPoleGravity
-from dprl.platform.errors import UserError
-from dprl.platform.policies import ActorCriticPolicy, rl_module
-from dprl.platform.policies.rl_module import TabularRLModule, evaluation_config
+from dprl.platform.policies import ActorCriticPolicy
 
 PARAMETERS = np.random.default_rng(0).normal(size=112)
 SEEN = np.random.default_rng(1).normal(size=(50, 4))
@@ -90,12 +86,3 @@ def test_the_rl_module_has_the_same_parameters(policy: ActorCriticPolicy) -> Non
     seen = torch.as_tensor(SEEN, dtype=torch.float32)
     logits = module.forward_inference({"obs": seen})["action_dist_inputs"].detach().numpy()
     np.testing.assert_allclose(logits, policy.logits(SEEN), rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.parametrize("ask", [TabularRLModule.from_run, evaluation_config])
-def test_it_is_no_table_and_says_what_to_call(
-    ask: Callable[[str], object], policy: ActorCriticPolicy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rl_module, "load_policy", lambda *_: policy)
-    with pytest.raises(UserError, match=r"a control task; call load_policy\(\.\.\.\)\.to_rl_module\(\)"):
-        ask("cell")

@@ -77,7 +77,7 @@ def test_pairs_and_players_are_drawn_with_their_probabilities() -> None:
         pairs = np.zeros((2, 3))
         alone = np.zeros(2), np.zeros(3)
         for _ in range(draws):
-            pairs[policy.act(place)] += 1 / draws
+            pairs[policy(place)] += 1 / draws
             alone[0][policy.max_player(place)] += 1 / draws
             alone[1][policy.min_player(place)] += 1 / draws
         chances = (policy.table[place], max_player[place], min_player[place])
@@ -112,7 +112,7 @@ def test_the_policy_plays_in_the_environment_of_its_run(tmp_path: Path, name: st
     np.testing.assert_array_equal(again.rewards, episodes.game.rewards)
     observations, _ = episodes.reset(seed=0)
     while episodes.agents:
-        actions = dict(zip(episodes.agents, policy.act(observations["max_player"]), strict=True))
+        actions = dict(zip(episodes.agents, policy(observations["max_player"]), strict=True))
         observations, *_ = episodes.step(actions)
     assert observations["max_player"][0] == policy.game.horizon
 

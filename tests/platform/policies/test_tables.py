@@ -28,9 +28,9 @@ def parts(policy: Any) -> list[Any]:
     """Return everything of a policy that acts."""
     match policy:
         case GamePolicy():
-            return [policy.act, policy.max_player, policy.min_player]
+            return [policy, policy.max_player, policy.min_player]
         case TeamPolicy():
-            return [policy, policy.agent(1)]
+            return [policy, policy.agents[1]]
         case _:
             return [policy]
 

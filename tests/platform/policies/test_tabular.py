@@ -86,7 +86,7 @@ def test_a_seed_that_did_not_run_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_without_a_policy_is_refused(tmp_path: Path) -> None:
     written(tmp_path / "cell", np.ones((1, 6, 4), dtype=np.int64), ENV)
-    for path in (tmp_path, tmp_path / "missing", tmp_path / "cell" / "experiment.yaml"):
+    for path in (tmp_path, tmp_path / "missing"):
         with pytest.raises(UserError, match="must be the folder of a finished cell"):
             load_policy(path)
 
@@ -103,7 +103,7 @@ def test_a_broken_or_lonely_file_is_refused(tmp_path: Path) -> None:
         load_policy(tmp_path)
     written(tmp_path, np.ones((1, 6, 4), dtype=np.int64), ENV)
     CellFolder(tmp_path).experiment_file.unlink()
-    with pytest.raises(UserError, match=r"must lie beside policy\.npz"):
+    with pytest.raises(UserError, match=r"must be the folder of a finished cell, got 'no experiment\.yaml'"):
         load_policy(tmp_path)
 
 

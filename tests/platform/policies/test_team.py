@@ -39,12 +39,12 @@ def test_agents_draw_independently_with_their_probabilities() -> None:
         for _ in range(draws):
             pairs[policy(place)] += 1 / draws
             for i in range(2):
-                alone[i, policy.agent(i)(place)] += 1 / draws
+                alone[i, policy.agents[i](place)] += 1 / draws
         first, second = policy.table[place]
         for found, expected in ((pairs, np.outer(first, second)), (alone, policy.table[place])):
             assert np.all(np.abs(found - expected) < 5 * np.sqrt(expected * (1 - expected) / draws))
         for i, expected in enumerate((first, second)):
-            np.testing.assert_array_equal(policy.agent(i).probabilities(place), expected)
+            np.testing.assert_array_equal(policy.agents[i].probabilities(place), expected)
     assert np.abs(mixed_table()[:, :, 0] - mixed_table()[:, :, 1]).max() > 0.5
 
 
@@ -71,12 +71,6 @@ def test_the_policy_plays_in_the_environment_of_its_run(env: NetworkMDP) -> None
         assert all(type(action) is int for action in actions)
         observations, *_ = episodes.step(dict(zip(episodes.agents, actions, strict=True)))
     assert observations["agent_0"][0] == policy.mdp.horizon
-
-
-@pytest.mark.parametrize("number", [-1, 2])
-def test_nobody_has_no_policy(number: int) -> None:
-    with pytest.raises(ValueError, match=rf"^agent must be in 0\.\.1, got {number}; "):
-        TeamPolicy(mixed_table(), TEAM_ENV).agent(number)
 
 
 def test_the_guides_lines_run(root: Path, tmp_path: Path) -> None:
