@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,13 +22,20 @@ from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.ledger import Ledger
 from dprl.privacy.mechanisms.bounded import Uniform
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
-from dprl.privacy.mechanisms.gram import GramRelease
+from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
+from dprl.privacy.mechanisms.gaussian import Gaussian
+from dprl.privacy.mechanisms.gram import GramBoundedLaplace, GramGaussian, GramLaplace, GramRelease
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.mechanisms.vectors import RawVector
+from dprl.privacy.mechanisms.privunit import PrivUnit
+from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
+from dprl.privacy.mechanisms.reports import DirectEncoding, OptimizedUnaryEncoding, RandomizedResponse, UnaryEncoder
+from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace, RawVector
 from dprl.privacy.noise_design import Release
 from dprl.privacy.threat_models import THREAT_MODELS
 
 VISITS = CountFamily("visits", 6)
+ONE, RELEASE = Sensitivity.of_cells(1), GramRelease.of_horizon(5, 4, 2)
+NO_EPSILONS = (0.0, -1.0, 101.0, math.inf, math.nan)
 
 
 def of_families(*families: CountFamily, steps: int = 2) -> CountFamilies:
@@ -54,6 +62,39 @@ def of_families(*families: CountFamily, steps: int = 2) -> CountFamilies:
         (lambda: RawVector(0, "l2", 1.0), "dimension must be at least 1"),
         (lambda: RawVector(2, "l3", 1.0), "norm must be one of none, l1, l2"),  # type: ignore[arg-type]
         (lambda: RawVector(2, "l2", float("nan")), "clip must be a finite number above 0"),
+        (lambda: DiscreteLaplace(9e-4), "scale must lie in"),
+        (lambda: DiscreteLaplace(2.0**41), "scale must lie in"),
+        (lambda: DiscreteGaussian(0.06), "scale must lie in"),
+        (lambda: DiscreteGaussian(2.0**15 + 1), "scale must lie in"),
+        (lambda: Gaussian.calibrated(1.0, 0.0, ONE), "delta must be above 0 for Gaussian noise, got 0.0; .*laplace"),
+        (lambda: DiscreteGaussian.calibrated(1.0, 0.0, ONE), "delta must be above 0 .* use discrete Laplace"),
+        *((lambda e=e: RandomizedResponse(e), "epsilon must be above 0 and at most 100") for e in NO_EPSILONS),
+        *((lambda e=e: OptimizedUnaryEncoding(e), "epsilon must be above 0 and at most 100") for e in NO_EPSILONS),
+        (lambda: DirectEncoding(1.0, 0), r"width must be at least 1 and below 2\^32, got 0"),
+        (lambda: DirectEncoding(1.0, 2**32), r"width must be at least 1 and below 2\^32"),
+        (lambda: UnaryEncoder(DirectEncoding(1.0, 4), 3, 5), "width must be that of the encoding, got 5"),
+        (lambda: PrivUnit.calibrated(1.0, 0.0, 1), "dimension must be at least 2, got 1"),
+        (lambda: PrivUnit(3, 1.0, 0.5), r"probability must lie in \[0\.5, 1\)"),
+        (lambda: PrivUnit(3, 0.7, 1.0), r"threshold must lie in \[0, 1\)"),
+        (lambda: PrivUnit.calibrated(0.0, 0.0, 3), "epsilon must be finite and above"),
+        (lambda: PrivUnit(5000, 0.7, 0.9), "leaves a cap of mass below"),
+        (lambda: ProjectedRandomSign(3, 4, 1.0, RandomizedResponse(1.0)), r"projections must lie in 1\.\.dimension"),
+        (lambda: ProjectedRandomSign(3, 1, math.nan, RandomizedResponse(1.0)), "clip must be a finite number above 0"),
+        (lambda: ClippedLaplace.calibrated(1.0, 0.0, 3, 0.0), r"clip must be a finite number above 0, got 0\.0"),
+        (lambda: ClippedLaplace.calibrated(math.inf, 0.0, 3, 1.0), "epsilon must be a finite number above 0"),
+        (lambda: ClippedGaussian.calibrated(1.0, 0.0, 3, 1.0), r"delta must lie in \(0, 1\) for Gaussian noise"),
+        (lambda: ClippedLaplace.calibrated(1.0, 0.0, 0, 1.0), "dimension must be at least 1"),
+        (lambda: ClippedLaplace(3, 1.0, Laplace(1.0), 2.0**-10), "grid must be 0 for continuous noise"),
+        (lambda: ClippedLaplace(3, 1.0, Laplace(1.0), 0.3), "grid must be a power of two"),
+        (lambda: GramLaplace(RELEASE, (1.0,)), "scales must have one entry per stage, 5, got 1"),
+        (lambda: GramGaussian(RELEASE, (1.0, 1.0, 0.0, 1.0, 1.0)), "scales must be finite and above 0"),
+        (lambda: GramGaussian.calibrated(1.0, 0.0, RELEASE), r"delta must lie in \(0, 1\) for Gaussian noise"),
+        (lambda: GramLaplace.calibrated(0.0, 0.0, RELEASE), "epsilon must be a finite number above 0"),
+        (lambda: GramRelease(4, (0.0, 0.0), 1), "bounds must be finite"),
+        *(
+            (lambda limits=limits: GramBoundedLaplace(RELEASE, (1.0,) * 5, limits), "limits must be the same multiple")
+            for limits in ((), (1.0, 1.0, 0.0, 1.0, 1.0), (1.0, 1.0, 2.0, 1.0, 1.0))
+        ),
     ],
 )
 def test_what_describes_nothing_is_refused(make: Callable[[], object], message: str) -> None:

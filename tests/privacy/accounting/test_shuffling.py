@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
@@ -126,13 +126,3 @@ def test_several_shuffles_of_one_user_add_up(epsilon_0: float, users: int, n: in
     for epsilon in (0.0, 0.1, 0.5, 1.0, 2.0):
         exact = several(epsilon_0, users, n, epsilon)
         assert exact * (1.0 - 1e-9) - 1e-15 <= loss.delta(epsilon) <= exact * (1.0 + 1e-3) + 1e-12
-
-
-@given(st.floats(0.2, 4.0), st.integers(1, 10**4), st.floats(0.0, 2.0), st.integers(2, 5))
-@settings(max_examples=15, deadline=None)
-def test_more_shuffles_tell_more_than_each_and_no_more_than_reports(
-    epsilon_0: float, users: int, epsilon: float, n: int
-) -> None:
-    few, many = (ShuffledLoss(epsilon_0, users, times).delta(epsilon) for times in (n - 1, n))
-    assert few <= many * (1.0 + 1e-4) + 1e-15
-    assert many <= repeat(RandomizedResponses(1, epsilon_0), n).delta(epsilon)

@@ -12,7 +12,7 @@ from dp_accounting.pld import privacy_loss_distribution as peer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dprl.privacy.accounting.closed_forms import GaussianDP, gaussian_delta, gaussian_mu
+from dprl.privacy.accounting.closed_forms import GaussianDP, gaussian_delta
 from dprl.privacy.accounting.composition import compose, repeat
 from dprl.privacy.accounting.discrete_gaussians import RoundedGaussianLoss
 from dprl.privacy.accounting.losses import LaplaceLoss
@@ -40,10 +40,6 @@ def test_laplace_losses_are_those_of_dp_accounting(n: int, total: float, delta: 
         for up in (True, False)
     )
     assert below * (1.0 - 1e-6) - 1e-6 <= ours <= above * 1.01 + 1e-4
-
-
-def test_the_known_value() -> None:
-    assert LaplaceLoss(((28, 16.0 / 28.0),), 16.0).epsilon(1e-5) == pytest.approx(13.4829, abs=2e-4)
 
 
 @pytest.mark.parametrize("a", [0.2, 1.0, 5.0])
@@ -195,14 +191,6 @@ def test_sums_of_unit_changes_are_bounded_around_every_center(sigma: float, n: i
     epsilon = mu * mu / 2.0 + at * mu
     exact = float(total @ -np.expm1(-np.maximum(loss - epsilon, 0.0)))
     assert exact <= RoundedGaussianLoss.of_unit_changes(n, sigma).delta(epsilon) * (1.0 + 1e-9) + 1e-13
-
-
-@pytest.mark.parametrize(("epsilon", "excess"), [(1.0, 1.001), (3.0, 1.002), (8.0, 1.01)])
-def test_joined_nodes_cost_about_the_noise_of_the_gaussian(epsilon: float, excess: float) -> None:
-    """Four nodes of a cell in a k-ary tree; zCDP takes 7 % more."""
-    joined = Sensitivity.of_cells(10).joined(4)
-    scale = DiscreteGaussian.calibrated(epsilon, 1e-6, joined).scale
-    assert scale <= excess * joined.l2 / gaussian_mu(epsilon, 1e-6)
 
 
 def test_composition_keeps_the_kinds() -> None:

@@ -8,11 +8,9 @@ import pytest
 from dprl.privacy.base import Sensitivity
 from dprl.privacy.counters import BufferedToeplitz, release_prefix
 from dprl.privacy.counters.buffered_toeplitz import (
-    N_BUFFERS,
     _charged,
     exponential_sums,
     fitted,
-    prefix_variances,
 )
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.sampling import fill_noise
@@ -47,23 +45,6 @@ def test_error_is_nearly_that_of_the_normalised_square_root(n_items: int) -> Non
     assert errors == pytest.approx((np.sqrt(np.mean(root**2)), root.max()), rel=0.002)
 
 
-def test_profile_follows_from_the_recursions_impulses() -> None:
-    n_items = 30
-    omega, theta = fitted(n_items)
-    _, norms = BufferedToeplitz(n_items).columns()
-    prefixes, steps = prefix_variances(omega, theta, norms)
-    b, v = np.zeros((n_items, n_items)), np.zeros((n_items, n_items))
-    for j in range(n_items):
-        s, total = np.zeros(N_BUFFERS), 0.0
-        for t in range(n_items):
-            v[t, j] = float(t == j) - omega @ s
-            s = theta * s + v[t, j]
-            total += norms[t] * v[t, j]
-            b[t, j] = total
-    assert prefixes == pytest.approx(np.sum(b * b, axis=1), rel=1e-12)
-    assert steps == pytest.approx(np.sum(v * v, axis=1), rel=1e-12)
-
-
 def test_coefficients_are_sums_of_exponentials_near_the_square_roots() -> None:
     omega, theta = fitted(5000)
     c = exponential_sums(omega, theta, 5000)
@@ -73,12 +54,6 @@ def test_coefficients_are_sums_of_exponentials_near_the_square_roots() -> None:
     root = np.cumprod(np.append(1.0, 1.0 - 0.5 / np.arange(1, 5000)))  # (1-x)^(-1/2)
     assert c == pytest.approx(root, rel=0.1)
     assert np.all((theta > 0) & (theta < 1) & (omega > 0))
-
-
-def test_a_fit_is_the_same_again() -> None:
-    first = fitted(4321)
-    fitted.cache_clear()
-    assert all(np.array_equal(a, b) for a, b in zip(first, fitted(4321), strict=True))
 
 
 def test_what_is_charged_follows_the_coefficients_that_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,18 +136,6 @@ def test_running_sum_bounds_hold_and_are_tight(n_items: int, law: str) -> None:
     check_tight(worst, bound)
 
 
-@pytest.mark.parametrize("summands", [3, 8])
-def test_sums_of_cells_of_a_tree(summands: int) -> None:
-    rng = rng_of(summands)
-    for law in ("laplace", "discrete_laplace"):
-        mechanism, draw = laws(rng)[law]
-        draws = lambda n, draw=draw: draw(n * summands).reshape(summands, n).sum(axis=0)  # noqa: E731
-        worst = worst_of_tree(60, 2, draws, 30_000)
-        bound = tree_bound(2, 60, mechanism, failure_of_a_cell(N_CELLS, BETA), summands)
-        check_holds(worst, bound)
-        check_tight(worst, bound)
-
-
 Q = 1.0 / (math.e + 1.0)
 BOUNDS: dict[str, Callable[[int, int, float], float]] = {
     "binary": lambda t, n, beta: tree_bound(2, t, Laplace(1.0), failure_of_a_cell(n, beta)),

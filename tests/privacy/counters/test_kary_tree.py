@@ -102,16 +102,6 @@ def test_best_base_is_best_among_all(n_items: int, norm: str, power: int) -> Non
     )
 
 
-def test_last_step_goes_towards_zero() -> None:
-    for k in (3, 5, 13):
-        for t in range(1, 500):
-            parent, level, digit = last_step(t, k)
-            d = digits(t, k)
-            assert level == next(i for i, x in enumerate(d) if x)
-            assert digit == d[level]
-            assert parent == t - np.sign(digit) * k**level
-
-
 @pytest.mark.parametrize("base", [-3, 1, 2, 4])
 def test_even_bases_are_refused(base: int) -> None:
     with pytest.raises(ValueError, match=f"base must be odd and at least 3, got {base}"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 
 from dprl.privacy.base import Sensitivity
@@ -29,30 +28,6 @@ def counter_class(name: str, mechanism: type[Mechanism]) -> type[AnyCounter]:
 
 
 PAIRS = [(name, m) for name in sorted(COUNTERS) for m in laws_for(NODE) if counter_class(name, m).place in m.places]
-
-
-def errors(name: str, n_items: int) -> tuple[float, float]:
-    """Root mean square and largest standard deviation of a prefix when sensitivity / mu is 1."""
-    counter = COUNTERS[name](n_items).suited("l2")
-    profile = counter.profile() * counter.sensitivity(Sensitivity.of_cells(1)).l2
-    return float(np.sqrt(np.mean(profile**2))), float(profile.max())
-
-
-@pytest.mark.parametrize(
-    ("name", "n_items", "rms", "largest"),
-    [
-        ("binary_tree", 999, 7.03, 9.49),
-        ("binary_tree", 99_999, 11.77, 16.49),
-        ("kary_tree", 999, 5.16, 6.93),
-        ("kary_tree", 99_999, 8.43, 10.95),
-        ("buffered_toeplitz", 999, 2.98, 3.07),
-        ("buffered_toeplitz", 99_999, 4.44, 4.53),
-    ],
-)
-def test_error_multipliers_of_the_table(name: str, n_items: int, rms: float, largest: float) -> None:
-    assert errors(name, n_items) == pytest.approx((rms, largest), rel=0.01)
-    # The published lower bound of any factorisation, 0.701 + ln T / pi.
-    assert rms > 0.701 + math.log(n_items) / math.pi
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.mechanisms.tails import Lattice, laplace_sum_tail
+from dprl.privacy.mechanisms.tails import Lattice
 
 # A law on {-1, 0, 1} and one on {-2, .., 2}: few enough values to go through all nodes.
 THREE = Lattice(np.array([0.4, 0.3]), 0.0)
@@ -140,42 +140,6 @@ def test_geometric_tails_spread_as_their_masses_do(law: Lattice) -> None:
     inside = np.concatenate((half[:0:-1], half))
     assert 2 * mass.sum() - mass[0] == pytest.approx(1.0)
     np.testing.assert_allclose(law.spread(inside), Lattice(mass, 0.0).spread(inside), rtol=1e-12)
-
-
-def test_two_summands_by_both_lattices() -> None:
-    # A sum of two rounded draws and the rounded sum of two, each off by a step at most.
-    single, both = Laplace(1.0).rounded(1 / 16, 1).summed(2), Laplace(1.0).rounded(1 / 16, 2)
-    for n_items in (1, 6, 100):
-        fine = failure_probability(2, n_items, both, 200)
-        assert fine == pytest.approx(failure_probability(2, n_items, single, 200), rel=5e-3)
-
-
-def test_coarse_and_fine_gaussian_lattices_agree() -> None:
-    # The slack of 2e-4 covers twice what refining by 4 changes.
-    for base, n_items, e in ((2, 999, 14), (13, 999, 19)):
-        coarse = failure_probability(base, n_items, Gaussian(1.0).rounded(1 / 32, 1), e * 32)
-        fine = failure_probability(base, n_items, Gaussian(1.0).rounded(1 / 128, 1), e * 128)
-        slack = failure_probability(
-            base, n_items, Gaussian(1.0).rounded(1 / 128, 1), e * 128 + round(2e-4 * e * 128 + 4 / 2 + 0.5)
-        )
-        assert fine == pytest.approx(coarse, rel=0.06)
-        assert slack < fine
-
-
-def test_the_exact_maximum_is_below_the_sum_over_prefixes() -> None:
-    def union(e: float) -> float:
-        return sum(laplace_sum_tail(e, t.bit_count()) for t in range(1, 1000))
-
-    e = tree_bound(2, 999, Laplace(1.0), 1e-5)
-    assert 1e-5 < union(e) < 3e-5
-
-
-def test_large_discrete_scales_go_over_into_continuous_ones() -> None:
-    for scale in (60.0, 70.0):
-        continuous = tree_bound(2, 500, Laplace(scale), failure_of_a_cell(10, 0.05))
-        assert tree_bound(2, 500, DiscreteLaplace(scale), failure_of_a_cell(10, 0.05)) == pytest.approx(
-            continuous, rel=0.01
-        )
 
 
 def test_large_discrete_bounds_are_the_last_whole_number_within_the_rounding() -> None:

@@ -220,17 +220,3 @@ def test_long_sums_cost_a_few_per_cent(law: Mechanism) -> None:
     assert exact <= weighted_sum_bound(50_000, law, 6, 1e-6) <= 1.08 * exact
     tree = BinaryTree(50_000, law)
     assert weighted_tree_bound(tree.depths(50_000), law, 6, 1e-6) <= 1.1 * tree.error_bound(1, 1e-6, 6)
-
-
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
-def test_bounds_rise_with_users_and_fall_with_the_failure_probability(law: Mechanism) -> None:
-    counter = BinaryTree(1000)
-
-    def bounds(n: int, failure: float) -> list[float]:
-        tree = weighted_tree_bound(counter.depths(n), law, 3, failure)
-        return [weighted_sum_bound(n, law, 3, failure), tree, weighted_unary_bound(n, ROWS[1], failure)]
-
-    by_users = np.array([bounds(n, 1e-4) for n in (1, 2, 10, 100, 1000)])
-    by_failure = np.array([bounds(100, failure) for failure in (1e-9, 1e-6, 1e-3, 0.1)])
-    assert (np.diff(by_users, axis=0) > 0.0).all()
-    assert (np.diff(by_failure, axis=0) < 0.0).all()

@@ -39,28 +39,6 @@ def test_a_failure_probability_outside_0_1_is_refused(beta: float, privatizer: C
         privatizer.query.weighted_precision(*SUMS, beta)
 
 
-def test_bounds_rise_with_users_cells_and_number_and_fall_with_beta(kind: str, privatizer: CountPrivatizer) -> None:
-    def bound(cells: int = STATES, number: int = 96, users: int = 21, beta: float = 0.1) -> float:
-        return privatizer.query.weighted_precision("transitions", cells, number, users, beta)
-
-    by_users = [bound(users=users) for users in (1, 2, 5, 13, 20, 21)]
-    by_cells = [bound(cells=cells) for cells in (1, 2, 3)]
-    by_number = [bound(number=number) for number in (1, 10, 1000)]
-    by_beta = [bound(beta=beta) for beta in (0.9, 0.1, 1e-3, 1e-9)]
-    for bounds in (by_users, by_cells, by_number, by_beta):
-        assert bounds == sorted(bounds)
-        assert (bounds[0] < bounds[-1]) == (kind != "none")
-    assert bound(users=1000) == by_users[-1]
-
-
-def test_weighted_sums_cost_less_than_all_their_cells(kind: str, privatizer: CountPrivatizer) -> None:
-    # sqrt(3) times the bound of one cell, not 3 times; Laplace tails and other bounds add up to 40 %.
-    together = privatizer.query.weighted_precision(*SUMS, BETA)
-    alone = privatizer.query.weighted_precision("transitions", 1, 4 * PAIRS * STATES, 21, BETA)
-    if kind != "none":
-        assert alone < together < 0.85 * STATES * alone
-
-
 def worst_error(privatizer: CountPrivatizer, users: list[UserRecord], weights: np.ndarray) -> float:
     """The largest weighted sum of the noise of transitions over all users of a run, weights [sums, S]."""
     true, worst = np.zeros((privatizer.query.families.n_steps, STATES, PAIRS)), 0.0

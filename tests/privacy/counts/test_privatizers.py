@@ -83,22 +83,6 @@ def test_local_reports_have_the_certified_scale_and_no_other(tabular_families: F
         assert stats.kstest(noise, stats.laplace(scale=scale * factor).cdf).pvalue < 1e-20
 
 
-@pytest.mark.parametrize(
-    ("settings", "scale"),
-    [
-        (CountPrivacy("jdp", 2.0, families="separate", counter="binary_tree"), 6 * 5 * 10 / 2.0),
-        (CountPrivacy("jdp", 2.0, calibration="printed"), 3 * 5 * np.log(1000) / 2.0),
-        (CountPrivacy("ldp", 2.0, families="separate"), 6 * 5 / 2.0),
-        (CountPrivacy("ldp", 2.0, calibration="printed"), 3 * 5 / 2.0),
-    ],
-)
-def test_scales_of_the_calibrations(settings: CountPrivacy, scale: float, tabular_families: Families) -> None:
-    privatizer = settings.build(tabular_families(5), 999, Streams(0, "scale"))
-    assert [getattr(release.mechanism, "scale", None) for release in privatizer.design.releases] == pytest.approx(
-        [scale] * 3
-    )
-
-
 def test_printed_precision_is_the_papers_formula(tabular_families: Families) -> None:
     n_states, n_actions, horizon, episodes, beta, epsilon = 3, 2, 5, 1000, 0.1, 0.7
     steps, log_k = horizon * episodes, np.log(episodes)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 from collections.abc import Callable
 
 import numpy as np
@@ -47,11 +45,3 @@ def test_the_state_of_another_kind_of_noise_or_another_seed_is_refused(
         sent(theirs, users_of(theirs, 1)[0], 1)
         with pytest.raises(ValueError, match=r"of another shape|other settings"):
             privatizer_of(kind).load_state_dict(theirs.state_dict())
-
-
-def test_a_privatizer_cannot_be_copied(privatizer: CountPrivatizer) -> None:
-    for copied in (pickle.dumps, copy.copy, copy.deepcopy):
-        with pytest.raises(LedgerError, match="cannot be copied or pickled"):
-            copied(privatizer)
-        with pytest.raises(TypeError, match="cannot be copied or pickled"):
-            copied(privatizer.channel.noise)

@@ -7,9 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from dprl.privacy import CountPrivacy, CountPrivatizer, LedgerError, Streams, UserRecord
+from dprl.privacy import CountPrivacy, CountPrivatizer, Streams, UserRecord
 from dprl.privacy.counters import COUNTERS
-from dprl.privacy.queries.base import SENT
 from dprl.privacy.queries.count_layout import RELEASED_FAMILIES
 from dprl.privacy.queries.counts import release, send_and_aggregate
 
@@ -112,18 +111,3 @@ def test_what_a_learner_could_read_meanwhile_is_the_last_release(
     if privatizer.trust_model == "jdp":
         assert np.array_equal(privatizer.channel.needed, last)
     assert privatizer.release().users == 9
-
-
-def test_users_are_refused_as_in_an_exchange(privatizer: CountPrivatizer, users_of: Users) -> None:
-    first, second = users_of(privatizer, 2)
-    with pytest.raises(LedgerError, match="after the ledger has charged them"):
-        send_and_aggregate(privatizer.channel, first.index, first.value, 1)
-    privatizer.charge(1, 2)
-    with pytest.raises(LedgerError, match="in order"):
-        send_and_aggregate(privatizer.channel, second.index, second.value, 2)
-    with pytest.raises(ValueError, match="fill every slot"):
-        send_and_aggregate(privatizer.channel, first.index[1:], first.value, 1)
-    send_and_aggregate(privatizer.channel, first.index, first.value, 1)
-    with pytest.raises(LedgerError, match="users send once, in order"):
-        send_and_aggregate(privatizer.channel, second.index, second.value, 1)
-    assert privatizer.channel.cursor[SENT] == 1

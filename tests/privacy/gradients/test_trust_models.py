@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from dprl.privacy import GradientLayout, GradientPrivacy, NoiseConfig, Streams
-from dprl.privacy.accounting.closed_forms import gaussian_mu
 from dprl.privacy.accounting.composition import repeat
 from dprl.privacy.designs.gradients import PAPER_CLIP, vector_law
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
@@ -25,28 +24,6 @@ CASES = [*((name, "fast") for name in [*EXACT, "privunit"]), *((name, "exact") f
 def mechanism_of(settings: GradientPrivacy, arithmetic: Any = "fast") -> Any:
     privatizer = settings.build(GradientLayout(D), 4, Streams(0, "x", NoiseConfig(arithmetic)))
     return privatizer.query.law
-
-
-@pytest.mark.parametrize(
-    ("submissions", "each", "gain"), [(10, 0.1001, 1.0), (50, 0.0346, 1.7), (100, 0.0241, 2.4), (1000, 0.0075, 7.5)]
-)
-def test_with_delta_each_submission_gets_what_the_composition_allows(
-    submissions: int, each: float, gain: float
-) -> None:
-    found = mechanism_of(GradientPrivacy("ldp", 1.0, 1e-6, submissions=submissions)).curve().pure_epsilon
-    assert found == pytest.approx(each, abs=6e-5)
-    assert found * submissions == pytest.approx(gain, abs=0.06)
-
-
-@pytest.mark.parametrize(("submissions", "delta"), [(3, 1e-2), (20, 1e-6), (200, 1e-4)])
-@pytest.mark.parametrize(("mechanism", "arithmetic"), CASES)
-def test_with_delta_all_that_an_agent_sends_together_proves_the_request(
-    mechanism: str, submissions: int, delta: float, arithmetic: Any
-) -> None:
-    settings = GradientPrivacy("ldp", 2.0, delta, mechanism, submissions=submissions)
-    planned = settings.build(GradientLayout(D), 4, Streams(0, "x", NoiseConfig(arithmetic))).planned_certificate("x")
-    assert planned.verdict == "holds"
-    assert 2.0 * (1.0 - 1e-6) < planned.to_dict()["proved"]["epsilon_at_claimed_delta"] <= 2.0
 
 
 @pytest.mark.parametrize(
@@ -113,14 +90,6 @@ def test_all_submissions_together_meet_the_guarantee_and_hardly_less(
     proved = certificate.proved_epsilon
     # On the grid of Gaussian noise, rounding takes up to one unit from a small ball.
     assert 0.97 < proved <= 1.0 + 1e-9
-
-
-def test_gaussian_submissions_add_up_by_their_curve() -> None:
-    for submissions in (1, 4, 100):
-        found = mechanism_of(
-            GradientPrivacy("jdp", 1.0, 1e-6, "clipped_gaussian", 0.5, submissions=submissions, counter="none")
-        )
-        assert found.scale == pytest.approx(0.5 * submissions**0.5 / gaussian_mu(1.0, 1e-6), rel=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from scipy import stats
 from dprl.privacy.accounting.closed_forms import RandomizedResponses
 from dprl.privacy.accounting.composition import compose, repeat
 from dprl.privacy.base import Sensitivity
-from dprl.privacy.mechanisms.reports import DirectEncoding, OptimizedUnaryEncoding, UnaryEncoder, scaled
+from dprl.privacy.mechanisms.reports import DirectEncoding, scaled
 from dprl.privacy.mechanisms.sampling import Noise, fill_noise
 from dprl.privacy.randomness.bits import fill_bits
 from dprl.privacy.randomness.streams import Streams
@@ -107,14 +107,6 @@ def test_probabilities_agree_with_the_coin(width: int) -> None:
         assert encoding.hot_probability == pytest.approx(float(told + (1 - told) / width), rel=1e-14)
 
 
-def test_variances_are_below_those_of_the_unary_encoding_up_to_the_stated_widths() -> None:
-    epsilon = 2.5
-    other = OptimizedUnaryEncoding(epsilon)
-    for hot, most in ((False, 3 * math.exp(epsilon) + 2), (True, math.exp(epsilon) + 3 + math.exp(-epsilon))):
-        below, above = (DirectEncoding(epsilon, width).variance(hot=hot) for width in (int(most), int(most) + 1))
-        assert below < other.variance(hot=hot) < above
-
-
 @pytest.mark.parametrize("hot", [-1, CELLS, 2**40])
 def test_a_hot_cell_outside_is_moved_to_the_edge(hot: int) -> None:
     encoding = DirectEncoding(3.0, CELLS)
@@ -197,14 +189,3 @@ def test_sums_of_blocks_have_the_law_of_their_users() -> None:
         products = errors[:, :, None] * errors[:, None, :]
         assert (np.abs(errors.mean(axis=0)) < 5 * np.sqrt(np.diag(covariance) / 20_000)).all()
         assert (np.abs(products.mean(axis=0) - covariance) < 5 * products.std(axis=0) / math.sqrt(20_000)).all()
-
-
-@pytest.mark.parametrize("width", [0, 2**32])
-def test_a_width_outside_its_limits_is_refused(width: int) -> None:
-    with pytest.raises(ValueError, match=f"width must be at least 1 and below 2\\^32, got {width}"):
-        DirectEncoding(1.0, width)
-
-
-def test_an_encoder_has_the_width_of_its_encoding() -> None:
-    with pytest.raises(ValueError, match="width must be that of the encoding, got 5"):
-        UnaryEncoder(DirectEncoding(1.0, 4), 3, 5)

@@ -13,7 +13,6 @@ from dprl.privacy.counters import BinaryTree, BufferedToeplitz, ExactCounter, Gr
 from dprl.privacy.mechanisms import ADDITIVE, GRAMS
 from dprl.privacy.mechanisms.bounded import BoundedLaplace, Uniform
 from dprl.privacy.mechanisms.gram import GramBoundedLaplace, GramGaussian, GramLaplace, GramRelease, GramUniform
-from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.mechanisms.reports import DirectEncoding, OptimizedUnaryEncoding, ShuffledReports, UnaryEncoder
@@ -48,17 +47,6 @@ def test_of_additive_noise(name: str, sensitivity: Sensitivity) -> None:
     assert f"{norm:.6g} / " in line
     assert line.endswith(sensitivity.changes)
     assert f"{sensitivity.cells} noisy numbers change by at most {sensitivity.linf:.6g} each" in line
-
-
-def test_of_the_papers_example() -> None:
-    row = ROW.repeated(4)
-    assert Laplace.calibrated(1.0, 0.0, row).explain(row) == (
-        "b = l1 / epsilon_0 = 80 / 1 = 80, epsilon_0 the pure loss: 80 noisy numbers change by at most 1 each"
-    )
-    assert BinaryTree(2048).explain() == (
-        "a row counts L = floor(log2 T) + 1 = 12 times: it is in at most one node of each level of a binary tree over "
-        "T = 2,048 releases, and each node has separate noise"
-    )
 
 
 @pytest.mark.parametrize("encoding", [OptimizedUnaryEncoding(1.0), DirectEncoding(1.0, 5)])

@@ -270,16 +270,3 @@ def test_the_last_stage_has_nothing_of_the_user_in_it() -> None:
     for stage_scales in (False, True):
         mechanism = GramGaussian.calibrated(1.0, 1e-5, TWO_AGENTS, stage_scales)
         assert not _messages(mechanism, np.ones(4), 3.0, 5, 5).any()
-
-
-def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(ValueError, match="scales must have one entry per stage, 5, got 1"):
-        GramLaplace(TWO_AGENTS, (1.0,))
-    with pytest.raises(ValueError, match="scales must be finite and above 0"):
-        GramGaussian(TWO_AGENTS, (1.0, 1.0, 0.0, 1.0, 1.0))
-    with pytest.raises(ValueError, match=r"delta must lie in \(0, 1\) for Gaussian noise"):
-        GramGaussian.calibrated(1.0, 0.0, TWO_AGENTS)
-    with pytest.raises(ValueError, match="epsilon must be a finite number above 0"):
-        GramLaplace.calibrated(0.0, 0.0, TWO_AGENTS)
-    with pytest.raises(ValueError, match="bounds must be finite"):
-        GramRelease(4, (0.0, 0.0), 1)

@@ -123,9 +123,3 @@ def test_raw_statistics_have_no_account() -> None:
     assert message[0, 0] == message[4, 0] == 16.0
     with pytest.raises(LedgerError, match="cannot account for"):
         Release("statistics", SMALL, None, False, SMALL.n_numbers, "seeded")  # type: ignore[arg-type]
-
-
-def test_what_cannot_be_is_refused() -> None:
-    for limits in ((), (1.0, 1.0, 0.0, 1.0, 1.0), (1.0, 1.0, 2.0, 1.0, 1.0)):
-        with pytest.raises(ValueError, match="limits must be the same multiple of all scales"):
-            GramBoundedLaplace(SMALL, (1.0,) * 5, limits)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
-from scipy import stats
 
 from dprl.privacy.accounting.closed_forms import largest_loss
 from dprl.privacy.base import Sensitivity
@@ -16,7 +13,6 @@ from dprl.privacy.randomness.bits import fill_bits
 from tests.privacy.keys import key_of
 from tests.privacy.laplace_losses import of_laplace_losses
 
-N_DRAWS = 200_000
 SCALE = 3.0
 GENERATORS = {"splitmix64": 0, "chacha20": 1}
 
@@ -25,19 +21,10 @@ def key(generator: str, seed: int) -> np.ndarray:
     return key_of(GENERATORS[generator], seed, 0x9E3779B97F4A7C15, 1, 2)
 
 
-def sample(generator: str, seed: int, n: int = N_DRAWS, first: int = 0) -> np.ndarray:
+def sample(generator: str, seed: int, n: int, first: int = 0) -> np.ndarray:
     out = np.empty(n)
     fill_noise(out, Laplace(SCALE).noise(key(generator, seed)), np.uint64(first))
     return out
-
-
-@pytest.mark.parametrize("generator", GENERATORS)
-def test_accepts_the_right_scale_and_rejects_two_thirds_and_three_halves(generator: str) -> None:
-    # Kolmogorov-Smirnov at a fixed seed; false-alarm rate of the acceptance 1e-3.
-    x = sample(generator, 1)
-    assert stats.kstest(x, stats.laplace(scale=SCALE).cdf).pvalue > 1e-3
-    for factor in (2 / 3, 3 / 2):
-        assert stats.kstest(x, stats.laplace(scale=SCALE * factor).cdf).pvalue < 1e-100
 
 
 @pytest.mark.parametrize("generator", GENERATORS)
@@ -47,12 +34,6 @@ def test_a_draw_is_the_inverted_distribution_function_of_its_bits(generator: str
     u = ((bits >> np.uint64(12)) + 0.5) / 2.0**52
     expected = np.where(bits & np.uint64(1), -1.0, 1.0) * -SCALE * np.log(u)
     assert np.allclose(sample(generator, 3, 5000, first=11), expected, rtol=1e-15, atol=0.0)
-
-
-@pytest.mark.parametrize("scale", [0.0, -1.0, math.inf, math.nan])
-def test_bad_scales_are_refused(scale: float) -> None:
-    with pytest.raises(ValueError, match=r"^scale must be a finite number above 0"):
-        Laplace(scale)
 
 
 def test_pure_scale_and_guarantee_are_inverse() -> None:

@@ -11,8 +11,7 @@ from scipy import stats
 
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.mechanisms.random_sign_kernels import fill_projection
-from dprl.privacy.mechanisms.reports import RandomizedResponse
-from dprl.privacy.randomness.bits import CHACHA20, SPLITMIX64, fill_bits
+from dprl.privacy.randomness.bits import CHACHA20, fill_bits
 from dprl.privacy.randomness.exact import LIMBS, RESERVED
 from dprl.privacy.randomness.streams import Streams
 from tests.privacy.sending import estimated, randomized
@@ -106,44 +105,6 @@ def test_every_word_serves_one_purpose_of_one_submission(key: np.ndarray) -> Non
     assert not set(noise.open_key[1:].tolist()) & set(key[1:].tolist())
 
 
-_MASK = 2**64 - 1
-
-
-def _unmixed(word: int) -> int:
-    """The state of SplitMix64 that gave a word."""
-
-    def without_shift(z: int, shift: int) -> int:
-        y = z
-        for _ in range(64 // shift + 1):
-            y = z ^ (y >> shift)
-        return y & _MASK
-
-    z = without_shift(word, 31) * pow(0x94D049BB133111EB, -1, 2**64) & _MASK
-    z = without_shift(z, 27) * pow(0xBF58476D1CE4E5B9, -1, 2**64) & _MASK
-    return without_shift(z, 30)
-
-
-def test_seeds_do_not_tell_the_key_of_the_coins() -> None:
-    # Two seeds in clear give start and increment of the key that they were drawn from. If it were that of the coins,
-    # all signs could be told; with other coins 146 of 200 are right, or 100: at most 5 standard deviations more.
-    mechanism, n = ProjectedRandomSign.calibrated(1.0, 0.0, 20, 1e-9), 200
-    vectors = np.random.default_rng(6).normal(size=(n, 20))
-    messages = [randomized(mechanism, vector, KEY, number) for number, vector in enumerate(vectors)]
-    states, bits = [_unmixed(_seed(message)) for message in messages], np.array([m[0] > 0.5 for m in messages])
-    signs = np.array([_projection(mechanism, m)[0] @ v > 0 for m, v in zip(messages, vectors, strict=True)])
-    for draws, offset, coin in [(1, 0, 0), *((3, offset, coin) for offset in range(3) for coin in range(3))]:
-        step = (states[1] - states[0]) * pow(draws, -1, 2**64) & _MASK
-        key = np.array([SPLITMIX64, (states[0] - offset * step) & _MASK, step, 0, 0], dtype=np.uint64)
-        words = np.array([_words(key, number * draws + coin, 1)[0] for number in range(n)], dtype=np.uint64)
-        assert np.sum((bits == (words < mechanism.bit.table()[0])) == signs) < 146 + 5 * math.sqrt(n / 4)
-    # No seed is a word of that key with a number that is ever used.
-    inverse = pow(int(KEY[2]), -1, 2**64)
-    for state in states:
-        number = (state - int(KEY[1])) * inverse & _MASK
-        assert number >= 2**53
-        assert not 0 <= number - int(RESERVED) < (LIMBS - 1) * 2**53
-
-
 @pytest.mark.parametrize(("epsilon", "clip"), [(1.0, 2.0), (5.0, 1.0), (10.0, 0.5)])
 def test_bits_have_the_probability_of_equation_24_and_no_other(epsilon: float, clip: float) -> None:
     # The score sum (bit - P)(2P - 1) / sd is standard normal for the right P; 4.5 deviations (false-alarm rate 7e-6).
@@ -188,13 +149,3 @@ def test_an_estimate_is_the_papers() -> None:
     message = randomized(paper, np.ones(9), KEY, 0)
     by_hand = _projection(paper, message).T @ (0.7 * (2 * message[:-2] - 1))
     np.testing.assert_allclose(estimated(paper, [message])[0], by_hand, rtol=1e-13, atol=1e-15)
-
-
-def test_what_cannot_be_is_refused() -> None:
-    bit = RandomizedResponse(1.0)
-    with pytest.raises(ValueError, match=r"projections must lie in 1\.\.dimension, got 4 for 3"):
-        ProjectedRandomSign(3, 4, 1.0, bit)
-    with pytest.raises(ValueError, match="clip must be a finite number above 0"):
-        ProjectedRandomSign(3, 1, math.nan, bit)
-    with pytest.raises(ValueError, match="epsilon must be a finite number above 0"):
-        ProjectedRandomSign.calibrated(0.0, 0.0, 3, 1.0)

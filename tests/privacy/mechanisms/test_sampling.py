@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import pytest
 from numba import TypingError
+from scipy import stats
 from scipy.stats import ks_2samp
 
-from dprl.privacy.mechanisms.base import Mechanism
+from dprl.privacy.mechanisms.base import INTEGER, Mechanism
 from dprl.privacy.mechanisms.bounded import BoundedLaplace, Uniform
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
@@ -33,6 +35,13 @@ MECHANISMS: list[Mechanism] = [
     Uniform(9.0),
     BoundedLaplace(9.0, 18.0),
 ]
+"""One of every additive law."""
+OTHER_SCALES: list[Mechanism] = [
+    *(DiscreteLaplace(scale) for scale in (0.3, 1.0, 50.0, 300.0)),
+    *(DiscreteGaussian(scale) for scale in (0.4, 3.0, 42.25, 1000.0)),
+    BoundedLaplace(1.0, 0.05),
+    BoundedLaplace(0.5, 40.0),
+]
 BY_NAME = pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: str(m.name))
 BY_GENERATOR = pytest.mark.parametrize("generator", GENERATORS, ids=["splitmix64", "chacha20"])
 
@@ -47,23 +56,51 @@ def draws(of: Noise, n: int = N_DRAWS, first: int = 0) -> np.ndarray:
     return out
 
 
-def accepted(x: np.ndarray, variance: float) -> bool:
-    # No law here has kurtosis above 6: 5 standard deviations of the mean square, false alarm below 1e-6.
-    return bool(abs(np.mean(x**2) / variance - 1.0) < 5.0 * math.sqrt(5.0 / x.size))
+def distribution(mechanism: Mechanism, x: np.ndarray) -> np.ndarray:
+    """The law's distribution function; of whole numbers, that of the noise and a uniform number in (-1/2, 1/2)."""
+    scale, bound = mechanism.scale, mechanism.bound
+    if mechanism.arithmetic == INTEGER:
+        z = np.arange(-40 * math.ceil(scale), 40 * math.ceil(scale) + 1)
+        mass = np.exp(-np.abs(z) / scale if mechanism.name == "discrete_laplace" else -0.5 * (z / scale) ** 2)
+        return np.asarray(np.interp(x, z + 0.5, np.cumsum(mass) / mass.sum()))
+    if mechanism.name == "gaussian":
+        return np.asarray(stats.norm(scale=scale).cdf(x))
+    if mechanism.name == "uniform":
+        return np.asarray(stats.uniform(-bound, 2 * bound).cdf(x))
+    below = stats.laplace(scale=scale).cdf
+    edge = below(-bound) if bound > 0.0 else 0.0
+    return np.asarray(np.clip((below(x) - edge) / (1.0 - 2.0 * edge), 0.0, 1.0))
 
 
 @BY_GENERATOR
-@BY_NAME
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, *OTHER_SCALES], ids=str)
 def test_accepts_the_right_scale_and_rejects_two_thirds_and_three_halves(mechanism: Mechanism, generator: int) -> None:
+    """Kolmogorov-Smirnov at a fixed seed: the false-alarm rate of each acceptance is 1e-3."""
     x = draws(noise(mechanism, generator))
-    assert accepted(x, mechanism.variance)
-    assert not accepted(x, mechanism.variance * (2 / 3) ** 2)
-    assert not accepted(x, mechanism.variance * (3 / 2) ** 2)
-    # The mean is 0 and neighbours are uncorrelated, both at 5 standard deviations.
-    assert abs(x.mean()) < 5 * math.sqrt(mechanism.variance / N_DRAWS)
-    assert abs(np.corrcoef(x[:-1], x[1:])[0, 1]) < 5 / math.sqrt(N_DRAWS)
-    if mechanism.bound > 0.0:
-        assert np.abs(x).max() <= mechanism.bound
+    whole = mechanism.arithmetic == INTEGER
+    assert not whole or np.array_equal(x, np.rint(x))
+    spread = x + (np.random.default_rng(2).random(N_DRAWS) - 0.5) * whole
+
+    def pvalue(factor: float) -> float:
+        numbers = {field.name: factor * getattr(mechanism, field.name) for field in fields(mechanism)}  # type: ignore[arg-type]
+        other = replace(mechanism, **numbers) if factor != 1.0 else mechanism  # type: ignore[type-var]
+        return float(stats.kstest(spread, lambda y: distribution(other, y)).pvalue)
+
+    assert pvalue(1.0) > 1e-3
+    for factor in (2 / 3, 3 / 2):
+        assert pvalue(factor) < 1e-20
+    # No law here has kurtosis above 6: the mean square and the correlation of neighbours are within 5 deviations.
+    assert abs(np.mean(x**2) / mechanism.variance - 1.0) < 5.0 * math.sqrt(5.0 / N_DRAWS)
+    assert abs(np.corrcoef(x[:-1], x[1:])[0, 1]) < 5.0 / math.sqrt(N_DRAWS)
+    assert mechanism.bound == 0.0 or np.abs(x).max() <= mechanism.bound
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.inf, math.nan])
+@BY_NAME
+def test_numbers_that_are_no_size_of_noise_are_refused(mechanism: Mechanism, bad: float) -> None:
+    for field in fields(mechanism):  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=f"^{field.name} must (be a finite number above 0|lie in)"):
+            replace(mechanism, **{field.name: bad})  # type: ignore[type-var]
 
 
 @pytest.mark.parametrize("mechanism", [m for m in MECHANISMS if m.draws_sums], ids=lambda m: str(m.name))

@@ -74,17 +74,6 @@ def test_a_draw_depends_on_its_number_only(name: str, n: int) -> None:
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_every_bit_is_fair_and_neighbours_do_not_agree_more_often(name: str) -> None:
-    # 64 + 64 binomial counts of 40,000 at 5 standard deviations: false alarm below 1e-4.
-    x = bits(KEYS[name], 0, 40_000)
-    shifts = np.arange(64, dtype=np.uint64)
-    ones = (x[:, None] >> shifts & np.uint64(1)).sum(axis=0)
-    equal = ((x[1:] ^ x[:-1])[:, None] >> shifts & np.uint64(1)).sum(axis=0)
-    assert np.abs(ones - 20_000.0).max() < 5 * 100
-    assert np.abs(equal - 20_000.0).max() < 5 * 100
-
-
-@pytest.mark.parametrize("name", KEYS)
 def test_uniforms_are_uniform_and_depend_on_position_only(name: str) -> None:
     # Kolmogorov-Smirnov at a fixed key: false alarm 1e-3.
     whole, part = np.empty(64_000), np.empty(101)

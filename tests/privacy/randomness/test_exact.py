@@ -88,24 +88,6 @@ def test_limbs_are_most_significant_first() -> None:
     assert as_integer(limbs_of(Fraction(1, 3))) == 2**256 // 3
 
 
-@pytest.mark.parametrize("p", [Fraction(1, 3), Fraction(1, 100), Fraction(99, 100)])
-def test_coins_have_their_probability_and_no_other(p: Fraction) -> None:
-    # Binomial at 5 standard deviations: false-alarm rate below 1e-6 each.
-    out = np.empty(300_000, dtype=np.bool_)
-    fill_bernoulli(out, limbs_of(p), KEY, np.uint64(0))
-    n, mean = out.shape[0], float(out.mean())
-
-    def deviations(q: float) -> float:
-        return abs(mean - q) / float(np.sqrt(q * (1 - q) / n))
-
-    assert deviations(float(p)) < 5
-    # Test the rarer side, where a wrong factor has a visible effect.
-    rare = min(p, 1 - p)
-    for factor in (Fraction(2, 3), Fraction(3, 2)):
-        other = rare * factor if rare == p else 1 - rare * factor
-        assert deviations(float(other)) > 5
-
-
 def test_ties_go_to_further_words_that_nobody_else_draws() -> None:
     # A threshold that agrees with the random number in `agreed` words: the next word decides, whichever way.
     number, n_limbs = 9, 4
@@ -153,15 +135,6 @@ def test_stochastic_rounding_is_exact_at_both_sides_of_its_threshold(value: floa
 def test_stochastic_rounding_of_tiny_values_rounds_down() -> None:
     for value in (5e-324, 2.0**-64, 2.0**-63 - 2.0**-100):
         assert stochastic_round(value, np.uint64(0)) == 0.0
-
-
-def test_stochastic_rounding_keeps_the_mean() -> None:
-    # Binomial at 5 standard deviations: false-alarm rate below 1e-6 each.
-    bits = np.empty(100_000, dtype=np.uint64)
-    fill_bits(bits, KEY, np.uint64(0))
-    for value in (0.01, 0.3, 0.9):
-        mean = float(np.mean([stochastic_round(value, b) for b in bits]))
-        assert abs(mean - value) < 5 * np.sqrt(value * (1 - value) / bits.shape[0])
 
 
 def test_same_bits_without_the_compiler() -> None:
