@@ -287,12 +287,6 @@ def test_the_theorem_covers_what_it_says() -> None:
     assert BernsteinVIConfig().covered_by is None
 
 
-def test_two_episodes_and_local_reports_are_possible(learner: Learner, river: FiniteMDP) -> None:
-    # One user's report has the smallest bounds.
-    privacy = CountPrivacy("ldp", 1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot")
-    assert learner(river, 2, privacy, name="bernstein_vi", preset="proved").learn(2)["saturated"] == 1.0
-
-
 def test_printed_precision_is_refused(learner: Learner, river: FiniteMDP) -> None:
     with pytest.raises(ValueError, match=r"^precision must be exact with bernstein_vi, got 'printed'; "):
         learner(river, 50, CountPrivacy("jdp", 1.0, calibration="printed", precision="printed"), name="bernstein_vi")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dprl.algorithms import ALGORITHMS, BernsteinVIConfig, DPNashVIConfig, TabularLearner
+from dprl.algorithms import ALGORITHMS, DPNashVIConfig
 from dprl.envs import Env, FiniteMDP, MarkovGame, RandomGame, RiverSwim
 from dprl.privacy import CountPrivacy, Streams
 from dprl.privacy.queries.counts import release, send_and_aggregate
@@ -69,26 +68,6 @@ def test_every_setting_changes_a_run(name: str, learner: Learner, envs: Environm
             assert results({**base, key: value}) != bases[str(base)], key
 
 
-@paired(name=ONLINE, cuts=[[1], [7, 40], [63, 64, 65], [199]], noise=list(product(PRIVACY, GROWTHS)))
-def test_resume_is_exact_at_any_boundary(
-    noise: tuple[Any, float], name: str, cuts: list[int], learner: Learner, envs: Environments[Any]
-) -> None:
-    privacy, growth = noise
-
-    def fresh() -> TabularLearner:
-        return learner(envs.small, 200, privacy, name=name, replan_growth=growth, **PRACTICAL)
-
-    unbroken, stopped, resumed = fresh(), fresh(), fresh()
-    unbroken.learn(200)
-    for start, stop in pairwise([0, *cuts, 200]):
-        assert resumed.learn(stop - start) == stopped.learn(stop - start)
-        state = {key: array.copy() for key, array in resumed.state_dict().items()}
-        resumed = fresh()
-        resumed.load_state_dict(state)
-    assert same_state(resumed.state_dict(), stopped.state_dict())
-    assert same_state(resumed.state_dict(), unbroken.state_dict())
-
-
 @EACH
 @TRUST
 def test_policies_are_valid_at_every_moment(privacy: Any, name: str, learner: Learner, envs: Environments[Any]) -> None:
@@ -99,24 +78,6 @@ def test_policies_are_valid_at_every_moment(privacy: Any, name: str, learner: Le
             policy[:] = 0  # a copy, so that later checks are not affected
         algorithm.learn(5)
     assert deployable(envs.random, algorithm.policy)
-
-
-@EACH_ONLINE
-@TRUST
-def test_a_run_leaves_named_policies(privacy: Any, name: str, learner: Learner, envs: Environments[Any]) -> None:
-    algorithm = learner(envs.small, 20_000, privacy, name=name, **PRACTICAL)
-    left = []
-    for n in (1, 19_000):
-        algorithm.learn(n)
-        tables = algorithm.policies
-        assert deployable(envs.small, tables["policy"])
-        left.append({key: table.copy() for key, table in tables.items()})
-        for table in tables.values():
-            assert isinstance(table, np.ndarray)
-            table[:] = 0  # copies, because the run continues
-        assert same_state(algorithm.policies, left[-1])
-    assert left[0].keys() == left[1].keys()
-    assert not same_state(*left)
 
 
 @EACH_ONLINE
@@ -226,12 +187,6 @@ def test_ours_default_to_tuned_scales_and_printed_ones_to_the_papers(name: str) 
     assert dataclasses.replace(config) == config
     assert dataclasses.replace(config, bonus_scale=0.5).precision_scale == config.precision_scale
     assert DPNashVIConfig().bonus_scale == 1.0
-
-
-def test_no_theorem_of_optimism_covers_tuned_scales() -> None:
-    assert BernsteinVIConfig().covered_by is None
-    assert BernsteinVIConfig(preset="proved").covered_by
-    assert BernsteinVIConfig(bonus_scale=1.0, precision_scale=1.0).covered_by
 
 
 @EACH

@@ -15,7 +15,7 @@ from dprl.algorithms.tabular import Released
 from dprl.algorithms.tabular.learner import Simulation
 from dprl.algorithms.tabular.loop import draw_visits
 from dprl.algorithms.tabular.simulator import ALL_STATES, possible_successors, write_ranks
-from dprl.envs import DeepSea, FiniteMDP, GymnasiumTable, RiverSwim
+from dprl.envs import FiniteMDP, GymnasiumTable, RiverSwim
 from dprl.envs.base import stationary
 from dprl.privacy import CountPrivacy, Streams
 
@@ -80,40 +80,11 @@ def test_known_transitions_lose_no_count(simulation: Simulation) -> None:
     assert statistic < stats.chi2.isf(1e-6, free)
 
 
-@pytest.mark.parametrize("spec", [RiverSwim(n_states=4, horizon=6), DeepSea(size=5, deterministic=False)])
-def test_without_noise_known_transitions_change_no_episode(spec: RiverSwim | DeepSea) -> None:
-    """E = 0 gives the same bonus and therefore the same run. In DeepSea, each step has other successors."""
-    mdp, episodes, found = spec.build(), 400, []
-    for known in (False, True):
-        config = BernsteinVIConfig(bonus_scale=0.1, known_transitions=known, simulation="users")
-        learner = config.build(
-            mdp, config.privatizer(mdp, CountPrivacy("none"), episodes, Streams(1, "x")), episodes, Streams(1, "x")
-        )
-        found.append([learner.learn(100)["regret"] for _ in range(4)])
-    np.testing.assert_allclose(found[0], found[1], rtol=1e-12)
-
-
 def test_all_transitions_of_taxi_are_too_many() -> None:
     few = GymnasiumTable("Taxi-v3", horizon=2).build()
     message = r"env must have at most 1,000,000 counts a step with bernstein_vi, got 1,512,018 of 501 states; take "
     with pytest.raises(ValueError, match=message):
         BernsteinVIConfig(stationary=True).privatizer(few, CountPrivacy("none"), 100, Streams(0, "taxi"))
-
-
-@pytest.mark.slow
-def test_taxi_is_learned_privately() -> None:
-    mdp, privacy = (
-        GymnasiumTable("Taxi-v3", horizon=20).build(),
-        CountPrivacy("jdp", 10.0, 1e-6, families="one_hot", counter="auto"),
-    )
-    config, episodes = BernsteinVIConfig(preset="tuned", stationary=True, known_transitions=True), 200_000
-    privatizer = config.privatizer(mdp, privacy, episodes, Streams(0, "taxi"))
-    certificate = privatizer.certificate(config.name)
-    assert certificate.verdict == "holds"
-    assert "the possible next states are public" in str(certificate.to_dict()["assumption"])
-    learner = config.build(mdp, privatizer, episodes, Streams(0, "taxi"))
-    first, *_, last = (learner.learn(episodes // 10)["regret"] for _ in range(10))
-    assert last < 0.3 * first
 
 
 def test_blocks_leave_no_user_in_a_rank_without_a_state() -> None:

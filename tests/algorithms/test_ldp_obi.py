@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprl.algorithms import LDPOBIConfig, PrivateUCBVIConfig
+from dprl.algorithms import LDPOBIConfig
 from dprl.algorithms.ldp_obi import _Bonus, plain_plan, plan
 from dprl.algorithms.tabular import Released
 from dprl.algorithms.tabular.greedy import GreedyTables
@@ -60,21 +60,6 @@ def test_bonus_coefficients_are_those_of_the_paper(learner: Learner, random_mdp:
     scaled = LDPOBIConfig(beta=beta, alpha=3.0, bonus_scale=0.5, precision_scale=0.1)
     factors = np.array([0.1, 1.0, 0.5, 0.05, 0.5, 0.05])
     assert scaled.bonus(random_mdp, privatizer, episodes) == pytest.approx(factors * expected)
-
-
-def test_at_alpha_one_the_privacy_terms_are_those_of_private_ucb_vi(learner: Learner, random_mdp: FiniteMDP) -> None:
-    # [CZ22] Lemma 1: 3 E_1/D for rewards and (S E_2 + 2 E_1)/D for transitions, times H at the first step.
-    privacy = CountPrivacy("jdp", 1.0, calibration="printed", precision="printed")
-    privatizer = learner(random_mdp, 500, privacy, name="ldp_obi").privatizer
-    ours = LDPOBIConfig(alpha=1.0).bonus(random_mdp, privatizer, 500)
-    theirs = PrivateUCBVIConfig().bonus(random_mdp, privatizer, 500)
-    assert ours.added == theirs.e1
-    assert ours.reward_count + random_mdp.horizon * ours.transition_count == pytest.approx(theirs.per_count)
-
-
-def test_without_privacy_only_sampling_errors_remain(learner: Learner, random_mdp: FiniteMDP) -> None:
-    bonus = LDPOBIConfig().bonus(random_mdp, learner(random_mdp, 100, name="ldp_obi").privatizer, 100)
-    assert (bonus.added, bonus.reward_count, bonus.transition_count) == (0.0, 0.0, 0.0)
 
 
 def test_the_policy_is_greedy_before_values_are_clipped(random_mdp: FiniteMDP) -> None:

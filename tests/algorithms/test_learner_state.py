@@ -66,20 +66,6 @@ def test_a_state_of_counts_that_are_pooled_in_another_way_is_refused(learner: Le
                     learner(river, 200, PRIVACY, name="bernstein_vi", replan_growth=0.5, **way).load_state_dict(state)
 
 
-def test_a_state_of_another_algorithm_is_refused(learner: Learner, river: FiniteMDP) -> None:
-    fresh = learner(river, 200, PRIVACY, name="pucb", replan_growth=0.5)
-    with pytest.raises(ValueError, match="the same settings"):
-        fresh.load_state_dict(saved(learner, river))
-
-
-@pytest.mark.parametrize("key", ["tables.policy", "schedule.planned", "episodes_done", "digest"])
-def test_a_changed_state_is_refused(key: str, learner: Learner, river: FiniteMDP) -> None:
-    state = saved(learner, river)
-    state[key] = state[key] + np.ones_like(state[key])
-    with pytest.raises(ValueError, match="start anew"):
-        learner(river, 200, PRIVACY, replan_growth=0.5).load_state_dict(state)
-
-
 def test_a_state_of_which_the_messages_are_another_runs_is_refused(learner: Learner, river: FiniteMDP) -> None:
     """The same noise would be added to sums of other users, and the difference would be exact."""
     other = learner(dataclasses.replace(river, rewards=1.0 - river.rewards), 200, PRIVACY, replan_growth=0.5)

@@ -14,7 +14,7 @@ from dprl.algorithms.offline_vi import _Bonus, _Limits, divergence_bound, limits
 from dprl.algorithms.tabular import Released
 from dprl.envs import FiniteMDP
 from dprl.privacy import CountPrivacy
-from tests.algorithms.cases import TRUST, Environments, Learner, same_state, value_of
+from tests.algorithms.cases import TRUST, Environments, Learner, value_of
 from tests.algorithms.test_bernstein_vi import noisy_counts
 from tests.algorithms.test_blocks import FALSE_ALARM, least_p_value
 
@@ -160,26 +160,6 @@ def test_the_bound_covers_with_pooled_counts(noise: str, learner: Learner, river
     assert failures <= most
 
 
-@pytest.mark.parametrize("noise", ["none", "jdp gaussian", "ldp"])
-def test_more_users_prove_more(noise: str, learner: Learner, river: FiniteMDP) -> None:
-    def certified(episodes: int) -> float:
-        return learner(river, episodes, NOISES[noise], name="offline_vi").learn(episodes)["lower_bound"]
-
-    few, many = certified(3000), certified(10**10)
-    assert few < many <= river.optimal_start_value()
-    assert many > 0.9 * river.optimal_start_value()
-
-
-def test_one_release_has_less_noise_than_a_release_after_every_user(learner: Learner, river: FiniteMDP) -> None:
-    privacy = CountPrivacy("jdp", 1.0, 1e-6, families="one_hot", counter="auto")
-    offline, online = (
-        learner(river, 10**6, privacy, name=name).certificate().to_dict() for name in ("offline_vi", "private_ucb_vi")
-    )
-    assert offline["releases"] == 1
-    assert offline["simulation"] == "blocks"
-    assert offline["error"]["max"] < 0.3 * online["error"]["max"]
-
-
 @TRUST
 def test_users_play_the_behaviour_policy_until_the_last_one(privacy: Any, learner: Learner, river: FiniteMDP) -> None:
     run: Any = learner(river, 3000, privacy, name="offline_vi", exploration=0.5)
@@ -196,23 +176,6 @@ def test_users_play_the_behaviour_policy_until_the_last_one(privacy: Any, learne
     assert last["value"] == pytest.approx(value)
     assert last["optimum_gap"] == pytest.approx(river.optimal_start_value() - value)
     assert last["regret"] == pytest.approx(last["optimum_gap"])
-
-
-@TRUST
-@pytest.mark.parametrize("simulation", ["users", "blocks"])
-@pytest.mark.parametrize("cuts", [[1, 198], [64, 65], [100, 99]])
-def test_resume_is_exact(cuts: list[int], simulation: Any, privacy: Any, learner: Learner, river: FiniteMDP) -> None:
-    def fresh() -> Any:
-        return learner(river, 200, privacy, name="offline_vi", simulation=simulation)
-
-    whole, resumed = fresh(), fresh()
-    last = [whole.learn(n) for n in (*cuts, 200 - sum(cuts))]
-    for n, expected in zip((*cuts, 200 - sum(cuts)), last, strict=True):
-        state = {key: array.copy() for key, array in resumed.state_dict().items()}
-        resumed = fresh()
-        resumed.load_state_dict(state)
-        assert resumed.learn(n) == expected
-    assert same_state(whole.state_dict(), resumed.state_dict())
 
 
 @NOISE

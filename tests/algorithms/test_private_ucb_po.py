@@ -13,9 +13,7 @@ from dprl.algorithms.private_ucb_po import _Bonus, _Tables, plain_evaluation, pl
 from dprl.algorithms.private_ucb_vi import CZ22Bonus
 from dprl.algorithms.tabular import Released, count_families
 from dprl.envs import FiniteMDP
-from dprl.envs.dynamics import roll_out_stochastic
-from dprl.privacy import CountPrivacy, Streams
-from dprl.privacy.randomness.bits import fill_uniform
+from dprl.privacy import CountPrivacy
 from tests.algorithms.cases import COUNTS, PRACTICAL, TRUST
 
 Learner = Callable[..., Any]
@@ -108,41 +106,6 @@ def test_a_very_long_step_leaves_the_best_action(random_mdp: FiniteMDP) -> None:
     q = np.random.default_rng(0).permutation(np.arange(60.0)).reshape(random_mdp.rewards.shape)
     policy = planned(random_mdp, q, 10**9, 0.01)
     assert (policy == np.eye(3)[q.argmax(axis=2)]).all()
-
-
-@TRUST
-def test_one_action_leaves_nothing_to_improve(privacy: Any, optimiser: Learner) -> None:
-    rng = np.random.default_rng(0)
-    mdp = FiniteMDP("one", rng.dirichlet(np.ones(3), size=(4, 3, 1)), rng.random((4, 3, 1)), np.array([1.0, 0.0, 0.0]))
-    algorithm = optimiser(mdp, 50, privacy)
-    assert algorithm.learn(50)["regret"] == pytest.approx(0.0, abs=1e-12)
-    assert (algorithm.policy == 1.0).all()
-
-
-def test_log_weights_stay_finite_and_policies_distributions(optimiser: Learner, river: FiniteMDP) -> None:
-    algorithm = optimiser(river, 200_000, bonus_scale=0.05)
-    for _ in range(10):
-        algorithm.learn(20_000)
-        weights = algorithm._tables.log_weights.reshape(river.rewards.shape)
-        assert np.isfinite(weights).all()
-        assert (weights.max(axis=2) == 0.0).all()
-        assert (algorithm.policy >= 0.0).all()
-        np.testing.assert_allclose(algorithm.policy.sum(axis=2), 1.0, rtol=1e-15)
-        np.testing.assert_allclose(np.log(algorithm.policy), weights - np.log(np.exp(weights).sum(axis=2))[..., None])
-    assert weights.min() < -20.0
-
-
-def test_users_act_on_the_deployed_policy(optimiser: Learner, random_mdp: FiniteMDP) -> None:
-    algorithm = optimiser(random_mdp, 300, bonus_scale=0.05)
-    uniforms, visits = np.zeros(11), np.zeros(random_mdp.rewards.shape)
-    states, actions = np.zeros(6, dtype=np.int64), np.zeros(5, dtype=np.int64)
-    for k in range(1, 300):
-        algorithm.learn(1)
-        fill_uniform(uniforms, Streams(0, "test").key("env"), np.uint64(11 * k))
-        roll_out_stochastic(random_mdp.cdf, random_mdp.start_cdf, algorithm.policy, uniforms, states, actions)
-        visits[np.arange(5), states[:-1], actions] += 1.0
-        counts = algorithm.privatizer.query.family(algorithm.privatizer.release(), "visits")
-        assert (counts.reshape(visits.shape) == visits).all(), k
 
 
 def test_only_the_printed_settings_are_covered() -> None:

@@ -14,7 +14,6 @@ from gymnasium.utils.env_checker import check_env
 from numpy.typing import NDArray
 
 from dprl.envs import CartPoleGravityEnv, make_game
-from dprl.envs.cartpole import first_state, step_lanes
 
 ID = "dprl/CartPoleGravity-v0"
 # Pixels from the axle to the middle of what is seen of the pole: 10 x 125 px, its own middle 57.5 px from the axle,
@@ -51,12 +50,6 @@ def test_the_env_checker_says_only_that_velocities_are_unbounded(fields: dict[st
         check_env(make(**fields))
 
 
-def test_spaces_are_those_of_gymnasium() -> None:
-    ours, theirs = make(), CartPoleEnv()
-    assert ours.observation_space == theirs.observation_space
-    assert ours.action_space == theirs.action_space
-
-
 def test_episodes_are_those_of_gymnasium() -> None:
     """100 episodes from the same states, of random and of balancing actions; observations within float32."""
     env, rng, lengths = CartPoleGravityEnv(), np.random.default_rng(0), []
@@ -80,19 +73,6 @@ def test_episodes_are_those_of_gymnasium() -> None:
         lengths.append(length)
     assert lengths[0] == 200
     assert min(lengths) < 15
-
-
-def test_a_step_is_that_of_the_compiled_lanes() -> None:
-    env = CartPoleGravityEnv()
-    env.reset(seed=11)
-    draws = np.random.default_rng(11)  # Gymnasium seeds the same generator.
-    state, gravity = np.zeros((4, 8)), np.full(8, env.gravity)
-    first_state(state, 5, draws.random(4))
-    for action in (0, 1, 1, 0, 1):
-        observation = env.step(action)[0]
-        step_lanes(state, np.full(8, float(action)), gravity)
-        assert observation.tobytes() == state[:, 5].astype(np.float32).tobytes()
-        assert env._state[:, 0].tobytes() == state[:, 5].tobytes()
 
 
 def test_an_episode_is_truncated_at_its_horizon_and_terminated_by_a_fall() -> None:
@@ -157,17 +137,6 @@ def test_options_set_the_gravity_and_leave_all_else_as_it_is() -> None:
         assert env.gravity == later
 
 
-def test_an_agent_keeps_its_gravity() -> None:
-    for agent in range(20):
-        gravities = set()
-        for seed in range(5):
-            env = CartPoleGravityEnv(horizon=10 + seed)
-            env.reset(seed=seed)
-            env.reset(options={"agent": agent})
-            gravities.add(env.gravity)
-        assert len(gravities) == 1
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -195,22 +164,3 @@ def test_bad_actions_and_fields_are_refused() -> None:
         gymnasium.make(ID, horizon=0)
     with pytest.raises(ValueError, match=r"'cartpole_gravity', a control task; use gymnasium.make for it"):
         make_game("cartpole_gravity")
-
-
-def test_the_fields_of_the_spec_are_keyword_arguments() -> None:
-    env = make(gravity_low=1.0, gravity_high=2.0, n_gravities=2, horizon=5)
-    np.testing.assert_array_equal(env.task.gravities, [1.0, 2.0])
-    assert env.task.horizon == 5
-
-
-def test_many_environments_run_side_by_side() -> None:
-    envs: Any = gymnasium.make_vec(ID, num_envs=3, horizon=4)
-    observations, _ = envs.reset(seed=[1, 2, 1])
-    np.testing.assert_array_equal(observations[0], observations[2])
-    assert not np.array_equal(observations[0], observations[1])
-    for _ in range(4):
-        observations, rewards, terminated, truncated, _ = envs.step(np.array([1, 0, 1]))
-    assert rewards.tolist() == [1.0, 1.0, 1.0]
-    assert truncated.all()
-    assert not terminated.any()
-    np.testing.assert_array_equal(observations[0], observations[2])

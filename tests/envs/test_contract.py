@@ -122,13 +122,6 @@ def test_it_builds_what_it_says_under_its_name(name: str) -> None:
     assert env.kind == env.kind.strip() != ""
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_docstring_starts_with_a_description_of_one_line(name: str) -> None:
-    first = (ENVIRONMENTS[name].__doc__ or "").splitlines()[0]
-    assert first.endswith(".")
-    assert not first.startswith(ENVIRONMENTS[name].__name__ + "(n_states")
-
-
 @pytest.mark.parametrize("name", TABLES)
 def test_arrays_are_a_valid_mdp_or_game(name: str) -> None:
     env: Any = built(name)

@@ -27,12 +27,6 @@ def source_return(size: int, moves_right: tuple[bool, ...]) -> float:
     return total
 
 
-def test_shape_and_start() -> None:
-    mdp = DeepSea(size=4).build()
-    assert (mdp.horizon, mdp.n_states, mdp.n_actions) == (4, 4, 2)
-    np.testing.assert_array_equal(mdp.start, [1.0, 0.0, 0.0, 0.0])
-
-
 def test_arrays_of_three_columns_by_hand() -> None:
     mdp = DeepSea(size=3, randomize_actions=False).build()
     left = np.array([[1, 0, 0], [1, 0, 0], [0, 1, 0]])
@@ -92,14 +86,6 @@ def test_the_optimum_of_failing_moves_by_hand(size: int) -> None:
     mdp = DeepSea(size=size, deterministic=False).build()
     assert mdp.optimal_start_value() == pytest.approx(value, rel=1e-13)
     assert value == pytest.approx((1 - 1 / size) ** (size - 1), abs=COST)
-
-
-def test_rows_are_distributions_and_rewards_lie_between_zero_and_one() -> None:
-    for size, deterministic in itertools.product([2, 7, 30], [False, True]):
-        mdp = DeepSea(size=size, deterministic=deterministic).build()
-        np.testing.assert_allclose(mdp.transitions.sum(axis=-1), 1.0, rtol=1e-15)
-        assert mdp.rewards.min() == 0.0
-        assert mdp.rewards.max() == 1.0
 
 
 def test_the_coins_of_seed_42_are_pinned() -> None:

@@ -43,11 +43,6 @@ def episode(env: FiniteMDPEnv, seed: int) -> list[tuple[int, int, float, bool]]:
     return rows
 
 
-def test_the_documented_ids_are_registered() -> None:
-    names = ("RiverSwim", "RandomMDP", "Garnet", "GridWorld", "DeepSea")
-    assert {f"dprl/{name}-v0" for name in names} <= set(gymnasium.registry)
-
-
 @pytest.mark.parametrize("env_id", IDS)
 def test_the_env_checker_has_nothing_to_say(env_id: str) -> None:
     with warnings.catch_warnings():

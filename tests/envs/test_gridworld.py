@@ -68,13 +68,6 @@ def test_optimum_of_two_by_two_cells_by_hand(slip: float) -> None:
         assert mdp.optimal_start_value() == pytest.approx(value, rel=1e-14, abs=1e-15)
 
 
-@pytest.mark.parametrize(("width", "height"), [(3, 1), (1, 3)])
-def test_optimum_of_a_corridor_by_hand(width: int, height: int) -> None:
-    """The first move cannot slip, as there is no other neighbour; the second one slips back to the start."""
-    mdp = GridWorld(width=width, height=height, horizon=5, slip=0.2).build()
-    assert mdp.optimal_start_value() == pytest.approx(0.8 * 3 + 0.2 * 0.8 * 1, rel=1e-14)
-
-
 @pytest.mark.parametrize("layout", ["open", "four_rooms"])
 @pytest.mark.parametrize(("width", "height"), [(3, 3), (5, 5), (4, 7), (11, 11)])
 @pytest.mark.parametrize("horizon", [1, 30])
@@ -88,13 +81,6 @@ def test_without_slips_the_optimum_is_the_time_left_after_a_shortest_path(
     assert distance[0] == width + height - 2
     for h in range(horizon + 1):
         np.testing.assert_array_equal(values[h], np.maximum(horizon - h - distance, 0))
-
-
-@pytest.mark.parametrize("layout", ["open", "four_rooms"])
-def test_rows_are_distributions_and_the_same_at_every_step(layout: Any) -> None:
-    mdp = GridWorld(width=6, height=5, layout=layout, slip=0.37).build()
-    np.testing.assert_allclose(mdp.transitions.sum(axis=-1), 1.0, rtol=1e-15)
-    np.testing.assert_array_equal(mdp.transitions, np.broadcast_to(mdp.transitions[0], mdp.transitions.shape))
 
 
 def test_walls_and_doors_of_six_by_nine_cells() -> None:
@@ -113,11 +99,6 @@ def test_walls_and_doors_of_six_by_nine_cells() -> None:
         for action, (down, right) in enumerate([(0, -1), (0, 1), (-1, 0), (1, 0)]):
             there = (row + down, column + right)
             assert law[s, action].argmax() == (cells.index(there) if there in cells else s)
-
-
-def test_eleven_by_eleven_cells_with_four_rooms_have_104_free_ones() -> None:
-    """As many as in the grid of Sutton, Precup and Singh."""
-    assert GridWorld(width=11, height=11, layout="four_rooms").build().n_states == 104
 
 
 def test_whole_numbers_are_slips_too() -> None:

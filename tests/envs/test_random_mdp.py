@@ -44,10 +44,6 @@ def test_rewards_are_sparse_and_uniform() -> None:
     assert abs(paid.mean() - 0.5) < 5 * np.sqrt(1 / 12 / paid.size)
 
 
-def test_one_state() -> None:
-    np.testing.assert_array_equal(RandomMDP(n_states=1).build().transitions, 1.0)
-
-
 def test_the_stream_of_seed_zero_is_pinned() -> None:
     """A change here means that published seeds no longer name the MDPs that they named."""
     mdp = RandomMDP().build()

@@ -11,23 +11,8 @@ from dprl.envs import RiverSwim
 FIRST, MIDDLE, LAST, SMALL = (0.4, 0.6), (0.05, 0.6, 0.35), (0.4, 0.6), 0.005
 
 
-def test_the_default_is_osbands_six_states_and_twenty_steps() -> None:
-    assert RiverSwim() == RiverSwim(n_states=6, horizon=20)
-
-
 def test_optimal_value_of_the_default() -> None:
     assert RiverSwim().build().optimal_start_value() == pytest.approx(3.3973, abs=5e-5)
-
-
-def test_optimal_value_equals_that_of_tridiagonal_matrices() -> None:
-    right = np.diag([FIRST[0], *[MIDDLE[1]] * 4, LAST[1]])
-    right += np.diag([FIRST[1], *[MIDDLE[2]] * 4], 1) + np.diag([*[MIDDLE[0]] * 4, LAST[0]], -1)
-    left = np.eye(6, k=-1)
-    left[0, 0] = 1.0
-    value = np.zeros(6)
-    for _ in range(20):
-        value = np.maximum(left @ value + SMALL * np.eye(6)[0], right @ value + np.eye(6)[5])
-    assert RiverSwim().build().optimal_start_value() == pytest.approx(value[0], rel=1e-13)
 
 
 def test_optimum_of_two_steps_by_hand() -> None:

@@ -9,10 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprl.algorithms import ALGORITHMS, DPNashVIConfig, DPUCBVIConfig
-from dprl.algorithms.dp_nash_vi import algorithm as module
 from dprl.algorithms.dp_nash_vi.algorithm import (
-    _keep_smallest_gap,
     _NashPlanner,
     _NashTables,
     count_families,
@@ -26,8 +23,6 @@ from dprl.privacy import CountPrivacy
 from tests.algorithms.cases import PRACTICAL, TRUST, Learner, same_state
 from tests.algorithms.dp_nash_vi.cases import from_step, numbers, planned, repeated
 
-PENNIES = [[1.0, 0.0], [0.0, 1.0]]
-UNEVEN = [[1.0, 0.0], [0.0, 0.5]]
 OURS = ("dp_nash_vi", "dp_ucbvi")
 
 
@@ -75,34 +70,6 @@ def test_private_counts_are_transitions_and_visits(game: MarkovGame) -> None:
         ("visits", pairs),
     ]
     assert all(family.indicator for family in found.families)
-
-
-@pytest.mark.parametrize("name", OURS)
-@pytest.mark.parametrize(
-    ("privacy", "nodes"),
-    [
-        (CountPrivacy("jdp", 2.0, families="separate", counter="binary_tree"), 10),
-        (CountPrivacy("ldp", 2.0, families="separate", mechanism="laplace"), 1),
-    ],
-)
-def test_replacing_a_user_changes_four_cells_a_step(
-    privacy: Any, nodes: int, name: str, learner: Learner, game: MarkovGame, random_mdp: FiniteMDP
-) -> None:
-    """Two families with two cells each: 4H in L1 and 2 sqrt(H) in L2, in each sum that a user enters."""
-    env = game if name == "dp_nash_vi" else random_mdp
-    certificate = learner(env, 1000, privacy, name=name).privatizer.planned_certificate(name)
-    steps = nodes * env.horizon
-    assert [release.channel for release in certificate.releases] == ["transitions", "visits"]
-    changed = [release.sensitivity for release in certificate.releases]
-    assert all(sensitivity is not None for sensitivity in changed)
-    assert sum(each.l1 for each in changed if each) == 4 * steps
-    assert sum(each.l2**2 for each in changed if each) == pytest.approx(4 * steps)
-    assert {getattr(release.mechanism, "scale", None) for release in certificate.releases} == {4 * steps / 2.0}
-    assert certificate.proved_epsilon == pytest.approx(2.0)
-    assert certificate.verdict == "holds"
-    told, is_game = certificate.to_dict(), name == "dp_nash_vi"
-    assert ("the 2 players of an episode together" in told["unit"]) == is_game
-    assert ("what the players of an episode see, and are told, of each other" in told["excluded_channels"]) == is_game
 
 
 # --- edges -----------------------------------------------------------------------------------------------------------
@@ -207,23 +174,6 @@ def test_before_any_gap_is_below_the_cap_the_output_is_the_first_policy(learner:
     assert np.array_equal(run.policies["policy"], first)
 
 
-def test_of_equal_gaps_the_first_is_kept(game: MarkovGame) -> None:
-    """Weighted by the start distribution."""
-    tables, start = _NashTables.first(game), np.array([0.25, 0.75, 0.0])
-    for value, upper, smallest, kept in (
-        (1.0, 4, 3.0, 1.0),
-        (2.0, 4, 3.0, 1.0),
-        (3.0, 3, 2.25, 3.0),
-        (4.0, 4, 2.25, 3.0),
-    ):
-        tables.policy[:] = value
-        tables.optimistic[:], tables.pessimistic[:] = (0.0, upper, 99.0), 0.0
-        _keep_smallest_gap(start, tables)
-        assert tables.gap[0] == 0.75 * upper
-        assert tables.smallest_gap[0] == smallest
-        assert np.all(tables.output == kept)
-
-
 def test_marginals_of_the_output_are_left(learner: Learner, game: MarkovGame) -> None:
     run = learner(game, 2000, name="dp_nash_vi", **PRACTICAL)
     run.learn(2000)
@@ -252,36 +202,6 @@ def test_with_one_action_of_the_min_player_it_is_dp_ucbvi_bit_for_bit(
     assert same_state(alone.privatizer.state_dict(), against_nobody.privatizer.state_dict())
 
 
-@TRUST
-def test_dp_ucbvi_is_greedy_and_its_regret_is_that_of_an_mdp(
-    privacy: Any, learner: Learner, random_mdp: FiniteMDP
-) -> None:
-    """The action is the best by Q_up; of several, the one with the smallest Q_up - Q_lo."""
-    run: Any = learner(random_mdp, 1000, privacy, name="dp_ucbvi", **PRACTICAL)
-    chosen = set()
-    for _ in range(50):
-        run.learn(19)
-        done, tables = run.learn(1), run._tables
-        upper, lower, policy = tables.q_up[..., 0], tables.q_lo[..., 0], run.policy
-        assert set(np.unique(policy)) == {0.0, 1.0}
-        tied = upper == upper.max(axis=1, keepdims=True)
-        best = np.where(tied, upper - lower, np.inf).argmin(axis=1)
-        assert np.array_equal(policy[0].argmax(axis=1), best)
-        assert np.array_equal(tables.optimistic, upper.max(axis=1))
-        regret = random_mdp.optimal_start_value() - random_mdp.start_value(policy.argmax(axis=2))
-        assert done["regret"] == pytest.approx(regret, abs=1e-12)
-        assert done["gap"] == pytest.approx(random_mdp.start @ (tables.optimistic - tables.pessimistic))
-        chosen.add(best.tobytes())
-    assert len(chosen) > 1
-
-
-def test_both_names_are_one_algorithm() -> None:
-    assert ALGORITHMS["dp_nash_vi"] is DPNashVIConfig
-    assert ALGORITHMS["dp_ucbvi"] is DPUCBVIConfig
-    assert DPNashVIConfig.run is DPUCBVIConfig.run is module.run
-    assert DPNashVIConfig.metrics == DPUCBVIConfig.metrics
-
-
 # --- solved by hand --------------------------------------------------------------------------------------------------
 
 
@@ -297,16 +217,6 @@ def test_biased_rock_paper_scissors_is_learned(memory: Any, learner: Learner) ->
         first, second = run.policies[player]
         for mixed in (first[0], *second):
             np.testing.assert_allclose(mixed, expected, atol=2e-3)
-
-
-@pytest.mark.parametrize(("payoff", "mixed"), [(PENNIES, [1 / 2, 1 / 2]), (UNEVEN, [1 / 3, 2 / 3])])
-def test_matching_pennies_are_learned(payoff: list[list[float]], mixed: list[float], learner: Learner) -> None:
-    game = repeated(payoff, horizon=3)
-    run = learner(game, 20_000, CountPrivacy("none"), name="dp_nash_vi", bonus_scale=1e-3)
-    done = run.learn(20_000)
-    for player in ("max_player", "min_player"):
-        np.testing.assert_allclose(run.policies[player], np.broadcast_to(mixed, (3, 1, 2)), atol=0.01)
-    assert done["exploitability"] < 0.01
 
 
 def test_a_saddle_point_is_played_for_sure(learner: Learner) -> None:

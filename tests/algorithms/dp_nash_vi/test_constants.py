@@ -68,12 +68,6 @@ def test_the_noise_counts_among_the_visits() -> None:
     assert least_scale(found) == pytest.approx(0.166482, abs=2e-6)
 
 
-def test_more_noise_needs_a_smaller_scale_of_a_larger_bonus() -> None:
-    one = sizes(5, 5, 4, 1e5, 10.0)
-    scales = [least_scale(replace(one, e=e)) for e in (0.0, 1.0, 10.0, 100.0, 1000.0)]
-    assert scales == sorted(scales, reverse=True)
-
-
 @pytest.mark.parametrize(("n_states", "horizon"), [(1, 5), (5, 1)])
 def test_with_nothing_to_estimate_no_bonus_is_needed(n_states: int, horizon: int) -> None:
     assert least_scale(sizes(n_states, horizon, 4, 1e4, 10.0)) == 0.0

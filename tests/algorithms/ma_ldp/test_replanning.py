@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dprl.algorithms.ma_ldp import MALDPConfig
-from dprl.algorithms.ma_ldp.algorithm import EXPONENT, _MALDPLearner, shift_rates
+from dprl.algorithms.ma_ldp.algorithm import _MALDPLearner, shift_rates
 from dprl.envs import NetworkMDP
 from dprl.privacy import StatisticsPrivacy, Streams
 from dprl.privacy.schedule import ReleaseSchedule
@@ -126,12 +126,6 @@ def test_shift_and_radius_are_those_of_a_counter_for_the_releases(kind: str) -> 
     assert [one.certificate().to_dict()["releases"] for one in (made, every)] == [number, None]
 
 
-def test_radius_and_shift_of_the_last_plan_are_told() -> None:
-    made = learner("ldp")
-    assert made.derived["last_beta"] == pytest.approx(made.beta_rates[0] * PLANS[-1] ** EXPONENT)
-    assert made.derived["last_shift"] == pytest.approx(made.shift_rates[0] * (PLANS[-1] - 1) ** 0.5)
-
-
 def test_every_user_may_be_released_although_few_releases_are_read() -> None:
     made = learner("jdp, every user")
     made.learn(K)
@@ -144,16 +138,6 @@ def test_no_theorem_covers_a_schedule() -> None:
     for growth in (-0.1, 2e6, float("nan")):
         with pytest.raises(ValueError, match=r"^replan_growth must be"):
             MALDPConfig(replan_growth=growth)
-
-
-def test_without_noise_the_optimum_is_found_with_few_plans() -> None:
-    """The bound of the run that plans before every episode."""
-    env, episodes = NetworkMDP().build(), 8500
-    config, streams = MALDPConfig(bonus_scale=0.0, replan_growth=0.01), Streams(0, "test")
-    privatizer = config.privatizer(env, StatisticsPrivacy("none", rewards="public"), episodes, streams)
-    regret = config.build(env, privatizer, episodes, streams).learn(episodes)["regret"]
-    uniform = episodes * (env.optimal_start_value() - float(env.uniform_value()[0, env.start]))
-    assert 0.0 < regret < 0.1 * uniform
 
 
 def test_a_privatizer_of_another_schedule_is_refused() -> None:

@@ -286,13 +286,6 @@ def test_an_update_that_comes_too_late_or_too_early_is_refused() -> None:
         local_update(lanes, 0, tables, gradient)
 
 
-def test_a_crowd_prints_nothing_of_its_users() -> None:
-    lanes = agent_batch(5, TASK, STREAMS)
-    deliver(lanes, 0, theta(1), 1, 1, 0.0)
-    assert repr(lanes).startswith("AgentBatch(n_lanes=5, horizon=")
-    assert "array" not in repr(lanes)
-
-
 FINGERPRINT = """
 import hashlib
 import numpy as np

@@ -133,9 +133,3 @@ def test_numbers_that_overflow_raise_nothing(value: float) -> None:
     with np.errstate(all="ignore"):
         ours = written(loss_tables(DEFAULT, HORIZON), np.full(DIMENSION, value), states, actions, padded=False)
     assert not np.isfinite(ours).all()
-
-
-def test_the_tables_do_not_print_a_trajectory() -> None:
-    shown = repr(loss_tables(DEFAULT, HORIZON))
-    assert "horizon=21" in shown
-    assert "array" not in shown

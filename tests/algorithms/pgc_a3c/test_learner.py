@@ -79,25 +79,6 @@ def test_the_certificate_says_what_durations_tell(padded: bool) -> None:
     assert len(durations) == (not padded)
 
 
-BAD: list[tuple[dict[str, Any], str]] = [
-    ({"discount": 1.1}, "discount must be a number in"),
-    ({"exploration": 2.0}, "exploration must be a number in"),
-    ({"acting": "random"}, "acting must be one of greedy, sampled"),
-    ({"reward": "sparse"}, "reward must be one of terminal, literal"),
-    ({"bootstrap": "yes"}, "bootstrap must be one of discounted, printed, none"),
-    ({"initial": "zero"}, "initial must be one of normal, glorot"),
-    ({"initial_scale": 0.0}, "initial_scale must be a finite number"),
-    ({"reports": "nothing"}, "reports must be one of gradient, noise"),
-]
-
-
-@pytest.mark.parametrize(("settings", "message"), BAD, ids=[next(iter(settings)) for settings, _ in BAD])
-def test_bad_settings_are_refused_in_one_line(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message) as error:
-        PGCA3CConfig(**settings)
-    assert "\n" not in str(error.value)
-
-
 @pytest.mark.slow
 def test_it_learns_to_balance_and_noise_alone_does_not() -> None:
     # docs/reproduction_pgc_a3c.md: 60 of 60 trials end above 195; false alarm of one of these two below 1 %.

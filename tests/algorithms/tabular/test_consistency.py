@@ -47,17 +47,6 @@ def restored(transitions: Float64Array, users: int) -> Float64Array:
     return found.reshape(transitions.shape)
 
 
-def true_counts(rng: np.random.Generator, shape: tuple[int, int, int], users: int) -> Float64Array:
-    """Counts [H, S', S, A] of random trajectories."""
-    horizon, n_states, n_actions = shape
-    counts = np.zeros((horizon, n_states, n_states, n_actions))
-    for _ in range(users):
-        states = rng.integers(0, n_states, horizon + 1)
-        for h, a in enumerate(rng.integers(0, n_actions, horizon)):
-            counts[h, states[h + 1], states[h], a] += 1.0
-    return counts
-
-
 @EACH
 def test_the_closed_form_is_the_least_squares_projection(shape: tuple[int, int, int]) -> None:
     rng = np.random.default_rng(sum(shape))
@@ -65,31 +54,3 @@ def test_the_closed_form_is_the_least_squares_projection(shape: tuple[int, int, 
     for scale in (1.0, 1e3):
         noisy = scale * rng.normal(3.0, 5.0, size=(horizon, n_states, n_states, n_actions))
         np.testing.assert_allclose(restored(noisy, 40), projected(noisy, 40), atol=1e-10 * scale)
-
-
-@EACH
-def test_projecting_twice_changes_nothing(shape: tuple[int, int, int]) -> None:
-    horizon, n_states, n_actions = shape
-    noisy = np.random.default_rng(1).normal(size=(horizon, n_states, n_states, n_actions))
-    once = restored(noisy, 11)
-    np.testing.assert_allclose(restored(once, 11), once, atol=1e-12)
-
-
-@EACH
-def test_true_counts_are_left_alone(shape: tuple[int, int, int]) -> None:
-    counts = true_counts(np.random.default_rng(2), shape, 50)
-    np.testing.assert_allclose(restored(counts, 50), counts, atol=1e-11)
-
-
-def test_noise_loses_one_dimension_for_every_independent_equation() -> None:
-    # Sum of squares of 3000 draws: the mean of the ratio is (cells - equations) / cells within 1 %, over 8 standard
-    # deviations; totals and flows are dependent once a step, so there are H + (H - 1)(S - 1) equations.
-    horizon, n_states, n_actions = 4, 3, 2
-    cells, lost = horizon * n_states * n_states * n_actions, horizon + (horizon - 1) * (n_states - 1)
-    rng = np.random.default_rng(3)
-    before, after = 0.0, 0.0
-    for _ in range(3000):
-        noise = rng.normal(size=(horizon, n_states, n_states, n_actions))
-        before += float(np.square(noise).sum())
-        after += float(np.square(restored(noise, 0)).sum())
-    assert after / before == pytest.approx((cells - lost) / cells, rel=0.01)

@@ -62,16 +62,6 @@ def test_an_mdp_has_its_optimum_above_and_the_policy_below() -> None:
     np.testing.assert_array_equal(tables.lower, mdp.optimum()[0][0])  # so the regret of the optimum is exactly 0
 
 
-def test_the_tables_run_along_the_cells() -> None:
-    game = random_game(0, (2, 3, 4, 2))
-    tables = game.gap_tables()
-    assert tables.transitions.shape == (2, 3, 24)
-    for s, a, b in np.ndindex(3, 4, 2):
-        cell = (s * 4 + a) * 2 + b
-        np.testing.assert_array_equal(tables.transitions[:, :, cell], game.transitions[:, s, a, b])
-        np.testing.assert_array_equal(tables.rewards[:, cell], game.rewards[:, s, a, b])
-
-
 @pytest.mark.parametrize("options", [{}, {"_nrt": False}], ids=["counting", "no_alloc_kernel"])
 def test_it_compiles_into_other_kernels(options: dict[str, Any]) -> None:
     @njit(error_model="numpy", **options)

@@ -147,14 +147,6 @@ def test_games_are_made_by_name_with_the_fields_of_their_spec(make: Any) -> None
         make("soccer", horizon=0)
 
 
-def test_every_game_is_registered_and_another_name_is_refused() -> None:
-    assert {f"dprl/{spec.__name__}-v0" for spec in GAMES.values()} <= set(pettingzoo.parallel_registry)
-    with pytest.raises(
-        ValueError, match=r"^game must be one of .*soccer.*, got 'riverswim', a finite MDP; use make_episodes or"
-    ):
-        make_game("riverswim")
-
-
 @pytest.mark.parametrize(
     ("make", "name", "fields", "message"),
     [

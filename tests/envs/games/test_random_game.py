@@ -32,12 +32,6 @@ def test_the_first_numbers_of_seed_0_stay_as_they_are() -> None:
     np.testing.assert_allclose(game.rewards[0, 0, 0, 0], FIRST_REWARD, rtol=1e-12)
 
 
-def test_steps_differ() -> None:
-    game = RandomGame().build()
-    assert (game.transitions[0] != game.transitions[1]).all()
-    assert (game.rewards[0] != game.rewards[1]).all()
-
-
 @pytest.mark.parametrize("concentration", [1.0, 0.1])
 def test_entries_follow_their_laws(concentration: float) -> None:
     """Parts of a Dirichlet row are beta variables, rewards uniform; a false alarm has probability 1e-6 each."""
@@ -46,19 +40,3 @@ def test_entries_follow_their_laws(concentration: float) -> None:
     assert stats.kstest(game.transitions[..., 2].ravel(), law.cdf).pvalue > 1e-6
     assert stats.kstest(game.transitions[..., 2].ravel(), stats.beta(0.5, 1.5).cdf).pvalue < 1e-6
     assert stats.kstest(game.rewards.ravel(), "uniform").pvalue > 1e-6
-
-
-@pytest.mark.parametrize("size", [3, 6])
-@pytest.mark.parametrize("seed", range(5))
-def test_nash_leaves_nothing_to_gain_and_bounds_the_value(size: int, seed: int) -> None:
-    game = RandomGame(size, size, size, size, seed=seed).build()
-    values, max_player, min_player = game.nash()
-    assert game.exploitability(max_player, min_player) == pytest.approx(0.0, abs=1e-9)
-    np.testing.assert_allclose(game.best_response_to_min(min_player)[0], values, atol=1e-9)
-    uniform = np.full((size, size, size), 1 / size)
-    assert game.exploitability(uniform, uniform) > 0.1
-
-
-def test_one_action_of_the_min_player_is_an_mdp() -> None:
-    game = RandomGame(n_min_actions=1).build()
-    np.testing.assert_allclose(game.nash()[0], game.joint.optimum()[0], rtol=1e-14)

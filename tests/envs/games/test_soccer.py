@@ -50,13 +50,6 @@ def test_the_default_is_four_by_five_cells_up_to_reflection(littman: MarkovGame)
     np.testing.assert_array_equal(np.unique(littman.rewards), [0.0, 0.25, 0.5, 0.75, 1.0])
 
 
-def test_rows_are_distributions_and_the_same_at_every_step(littman: MarkovGame) -> None:
-    np.testing.assert_array_equal(littman.transitions[0].sum(axis=-1), 1.0)
-    for h in range(1, littman.horizon):
-        np.testing.assert_array_equal(littman.transitions[h], littman.transitions[0])
-        np.testing.assert_array_equal(littman.rewards[h], littman.rewards[0])
-
-
 def test_kick_off_is_symmetric_with_random_possession(littman: MarkovGame) -> None:
     start = np.zeros(380)
     start[[state_of(Soccer())(_Configuration((1, 3), (2, 1), ball)) for ball in (MAX, MIN)]] = 0.5
@@ -211,24 +204,6 @@ def test_values_are_those_of_the_game_without_folding(
             expected = whole(4, (complex(*mine[::-1]), complex(*theirs[::-1])), ball)
             found = values[0, state(_Configuration(mine, theirs, ball))]
             assert found == pytest.approx(0.5 * 4 + 0.5 * expected, abs=1e-9)
-
-
-def test_two_by_two_cells_by_hand() -> None:
-    """A free corner and a shot take two steps; running to the same corner stops the max-player half of the time."""
-    horizon, spec = 2, Soccer(n_rows=2, n_columns=2, horizon=2)
-    game, state = spec.build(), state_of(spec)
-    values, _, _ = game.nash()
-    assert game.start @ values[0] == pytest.approx(0.5 * horizon, abs=1e-12)
-    assert values[horizon - 1, state(_Configuration((0, 0), (1, 1), MAX))] == 1.0
-    assert values[horizon - 2, state(_Configuration((0, 1), (1, 0), MAX))] == pytest.approx(1.25, abs=1e-12)
-    assert values[horizon - 2, state(_Configuration((0, 1), (1, 0), MIN))] == pytest.approx(0.75, abs=1e-12)
-
-
-def test_in_a_single_row_nobody_passes() -> None:
-    values, _, _ = Soccer(n_rows=1, n_columns=3, horizon=6).build().nash()
-    spec = Soccer(n_rows=1, n_columns=3)
-    for ball in (MAX, MIN):
-        assert values[0, state_of(spec)(_Configuration((0, 2), (0, 0), ball))] == 3.0
 
 
 @pytest.mark.parametrize(("rows", "columns", "states"), [(1, 2, 4), (2, 2, 12), (3, 3, 78), (5, 2, 92)])

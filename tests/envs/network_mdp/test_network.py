@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from dprl.envs.network_mdp import NetworkMDP
 from dprl.envs.network_mdp.network import tightest_step
-from tests.envs.network_mdp.cases import SPECS, printed, theta_star
+from tests.envs.network_mdp.cases import SPECS, printed
 
 Point = tuple[float, float, float]
 
@@ -97,16 +95,6 @@ def test_what_lemma_4_says(fields: dict[str, Any]) -> None:
         assert (transitions[np.ix_(arrived, range(transitions.shape[1]), left)] == 0.0).all()
 
 
-def test_rows_sum_to_1_for_all_agents_together_only() -> None:
-    spec = NetworkMDP()
-    mdp = spec.build()
-    features = printed(spec, mdp.theta).features
-    for agent in (slice(0, 2), slice(2, 4)):
-        sums = (features[..., agent] @ theta_star(mdp)[agent]).sum(axis=-1)
-        assert not np.allclose(sums, 1.0)
-        assert not np.allclose(sums, sums[0, 0])
-
-
 def test_alpha_is_another_number_in_other_states() -> None:
     """As printed, with 1 / alpha(s) in theta(s), there is not one theta for all states."""
     alpha = printed(NetworkMDP(), NetworkMDP().build().theta).alpha
@@ -167,47 +155,6 @@ def test_other_sizes_have_their_largest_gap_too(point: Point, fields: dict[str, 
     assert not accepted(point, largest + 1e-9, **fields)
 
 
-def test_three_agents_have_their_largest_gap_too() -> None:
-    """Probabilities are linear in the gap, so the dense formulas at two gaps determine all others."""
-    for point in points(3, seed=3):
-        spec = network(point, n_agents=3)
-        without, fully = (printed(spec, np.full((3, 1), gap / 3)).transitions for gap in (0.0, 1.0))
-        falls = without - fully > 1e-12
-        assert largest_gap(point, 3) == pytest.approx((without[falls] / (without - fully)[falls]).min(), abs=1e-12)
-
-
-@settings(deadline=None, max_examples=40)
-@given(
-    st.tuples(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1)),
-    st.sampled_from([(1, 1, 2), (1, 3, 4), (2, 1, 2), (2, 2, 3), (3, 1, 2)]),
-    st.floats(0, 1),
-    st.integers(0, 9),
-)
-def test_every_gap_up_to_the_largest_gives_an_mdp(
-    shares: Point, sizes: tuple[int, int, int], fraction: float, sign_seed: int
-) -> None:
-    point = (shares[0], shares[1], shares[1] * shares[2])
-    fields: dict[str, Any] = dict(zip(("n_agents", "n_intermediate", "dimension"), sizes, strict=True))
-    gap = fraction * largest_gap(point, sizes[0])
-    transitions = network(point, gap, signs="random", sign_seed=sign_seed, **fields).build().transitions()
-    assert transitions.min() >= 0.0
-    np.testing.assert_allclose(transitions.sum(axis=-1), 1.0, atol=1e-10)
-
-
-def test_a_sixth_is_the_largest_gap_on_a_grid() -> None:
-    grid = [k / 10 for k in range(1, 10)]
-    found = {(dl, a, b): largest_gap((dl, a, b)) for dl in grid for a in grid for b in grid if b <= a}
-    assert max(found.values()) == pytest.approx(1 / 6, abs=1e-15)
-    assert found[0.5, 0.5, 0.5] == max(found.values())
-
-
-def test_the_printed_condition_is_not_enough() -> None:
-    """gap < delta, and yet a probability is negative."""
-    with pytest.raises(ValueError, match=r"^gap must be at most"):
-        NetworkMDP(gap=0.3, start_forward=0.5)
-    assert printed(NetworkMDP(), np.full((2, 1), 0.3 / 2)).transitions.min() == pytest.approx(-0.4 / 3)
-
-
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -251,12 +198,3 @@ def test_the_step_that_is_named_has_the_probability_that_is_named(point: Point) 
     limit, signed, *step = tightest_step(2, *point)
     before, after = (states[tuple(node[name] for name in names)] for names in step)
     assert transitions[before, :, after].min() == pytest.approx((float(limit) - gap) * signed / 2, abs=1e-14)
-
-
-def test_signs_only_rename_actions() -> None:
-    one, two = (NetworkMDP(signs="random", sign_seed=seed, dimension=4).build() for seed in (1, 2))
-    assert (np.sign(one.theta) != np.sign(two.theta)).any()
-    assert (NetworkMDP(dimension=4).build().theta > 0.0).all()
-    np.testing.assert_allclose(one.optimum()[0], two.optimum()[0], rtol=1e-14)
-    np.testing.assert_allclose(one.worst()[0], two.worst()[0], rtol=1e-14)
-    np.testing.assert_allclose(np.sort(one.drifts, axis=1), np.sort(two.drifts, axis=1), atol=1e-15)

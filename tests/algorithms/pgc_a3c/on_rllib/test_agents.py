@@ -179,14 +179,6 @@ def test_an_agent_whose_episode_breaks_reports_a_gradient_of_zero(capsys: pytest
     assert capsys.readouterr() == ("", "")
 
 
-def test_with_noise_a_broken_episode_cannot_be_told() -> None:
-    module = two_heads()
-    d = n_parameters(module)
-    privatizer = GradientPrivacy("ldp", 1.0).build(GradientLayout(d), 50, STREAMS)
-    values = torch_agents(Broken(), module, privatizer)(batch_of(privatizer, 6, read_parameters(module)))[0].values
-    assert np.all(values != 0.0)
-
-
 def test_values_are_needed() -> None:
     class NoValues(TorchRLModule):
         def setup(self) -> None:
@@ -212,9 +204,3 @@ def test_compiled_agents_do_not_depend_on_their_batch(box: Mapping[str, Any]) ->
     expected = np.concatenate([other.accept(part[0]) for part in parts])
     assert np.array_equal(one.accept(whole[0]), expected)
     assert whole[1] is None
-
-
-def test_compiled_controls_report_zeros() -> None:
-    privatizer = raw(112)
-    reply = compiled(privatizer, 8, reports="noise")(batch_of(privatizer, 3, THETA))
-    assert not privatizer.accept(reply[0]).any()

@@ -11,14 +11,12 @@ import numpy as np
 import pytest
 import ray
 import torch
-from ray import tune
 from ray.rllib.core.rl_module.rl_module import RLModule, RLModuleSpec
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc.journaled_privatizer import JOURNAL
 from dprl.algorithms.pgc.on_rllib.parameters import read_parameters
 from dprl.algorithms.pgc_a3c.on_rllib import PGC, PGCConfig
-from dprl.privacy import LedgerError
 from dprl.privacy.threat_models import DURATIONS, ROUNDS
 from tests.algorithms.pgc_a3c.on_rllib.cases import SECRET, Broken, Corridor, TwoHeads
 from tests.on_ray import start_ray
@@ -137,50 +135,6 @@ def test_a_checkpoint_is_continued_with_fresh_agents(home: Path) -> None:
     module = RLModule.from_checkpoint(Path(saved) / "learner_group" / "learner" / "rl_module" / "default_policy")
     assert np.array_equal(read_parameters(module), before.astype(np.float32))
     assert json.loads((Path(saved) / "certificate.json").read_text())["users"] == 150
-
-
-def test_without_its_ledger_a_checkpoint_is_not_trained(home: Path) -> None:
-    algorithm = config().build_algo()
-    algorithm.train()
-    saved = algorithm.save_to_path(home / "checkpoint")
-    algorithm.stop()
-    next(home.glob(f"ledgers/*/{JOURNAL}")).unlink()
-    again = PGC.from_checkpoint(saved)
-    assert again.evaluate()["env_runners"]["num_episodes"] == 10
-    with pytest.raises(LedgerError, match="it is unknown who was asked"):
-        again.train()
-    again.stop()
-
-
-def test_os_entropy_can_be_saved_and_continued(home: Path) -> None:
-    settings = config().privacy(model="ldp", epsilon=5.0, entropy="os", arithmetic="exact")
-    algorithm = settings.build_algo()
-    algorithm.train()
-    saved = algorithm.save_to_path(home / "checkpoint")
-    algorithm.stop()
-    again = PGC.from_checkpoint(saved)
-    again.train()
-    assert again.certificate().users == 300
-    again.stop()
-
-
-def test_tune_runs_trials_with_a_ledger_each(home: Path) -> None:
-    settings = config().training(learning_rate=tune.grid_search([0.1, 0.5]))
-    run = tune.RunConfig(name="sweep", storage_path=str(home / "tune"), verbose=0)
-    results = tune.Tuner(PGC, param_space=settings, run_config=run).fit()
-    assert not results.errors
-    assert [result.metrics["pgc"]["submissions"] for result in results if result.metrics] == [300, 300]
-    assert len(list((home / "tune" / "sweep").glob(f"*/{JOURNAL}"))) == 2
-
-
-def test_evaluation_comes_on_its_interval() -> None:
-    settings = config().evaluation(evaluation_interval=2, evaluation_duration=3)
-    algorithm, results = trained(settings)
-    assert "evaluation" not in results[0]
-    told = results[1]["evaluation"]["env_runners"]
-    assert told["num_episodes"] == 3
-    assert 1.0 <= told["episode_return_min"] <= told["episode_return_mean"] <= told["episode_return_max"] <= 200.0
-    algorithm.stop()
 
 
 @pytest.mark.parametrize("env", [Corridor, Broken])

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from ray.rllib.core.rl_module.rl_module import RLModule
 
 from dprl.algorithms.pgc.on_rllib.parameters import n_parameters, read_parameters, write_parameters
 from dprl.algorithms.pgc_a3c.on_rllib.module import ActorCriticModule
@@ -55,20 +53,6 @@ def test_parameters_are_written_and_read_back() -> None:
     assert np.array_equal(read_parameters(module(parameters=THETA)), THETA.astype(np.float32))
 
 
-def test_what_is_read_is_a_copy() -> None:
-    net = module(parameters=THETA)
-    read_parameters(net)[:] = 0.0
-    assert np.array_equal(read_parameters(net), THETA.astype(np.float32))
-
-
-def test_a_checkpoint_brings_it_back(tmp_path: Path) -> None:
-    net = module(parameters=THETA, hidden=16)
-    net.save_to_path(tmp_path / "module")
-    again = RLModule.from_checkpoint(tmp_path / "module")
-    assert isinstance(again, ActorCriticModule)
-    assert np.array_equal(read_parameters(again), read_parameters(net))
-
-
 @pytest.mark.parametrize(("shape", "outputs"), [((3,), 6), ((2, 3), 12), ((), 2)])
 def test_box_actions_have_means_and_deviations(shape: tuple[int, ...], outputs: int) -> None:
     net = ActorCriticModule(
@@ -80,15 +64,3 @@ def test_box_actions_have_means_and_deviations(shape: tuple[int, ...], outputs: 
 def test_other_parameters_than_it_has_are_refused() -> None:
     with pytest.raises(ValueError, match=r"^parameters must be float64\[112\] .* got shape \(111,\)"):
         module(parameters=THETA[1:])
-
-
-@pytest.mark.parametrize(
-    ("observations", "actions", "message"),
-    [
-        (spaces.Discrete(3), spaces.Discrete(2), "^env must have observations in a Box .*FlattenObservation"),
-        (FOUR, spaces.MultiDiscrete([2, 2]), "^env must have actions in Discrete or Box"),
-    ],
-)
-def test_other_spaces_are_refused(observations: spaces.Space[Any], actions: spaces.Space[Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        ActorCriticModule(observation_space=observations, action_space=actions, model_config={})

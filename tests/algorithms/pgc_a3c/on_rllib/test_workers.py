@@ -11,7 +11,6 @@ from ray.exceptions import RayTaskError
 
 from dprl.algorithms.pgc.on_rllib import algorithm
 from dprl.algorithms.pgc.on_rllib.algorithm import _Workers
-from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC
 
 
 class Runners:
@@ -110,10 +109,3 @@ def test_others_who_answer_do_not_hide_who_does_not(monkeypatch: pytest.MonkeyPa
         lost += [slots.tolist() for slots, reply in here.outcomes() if reply is None]
     assert lost == [[1]]
     assert runners.killed == ["runner 2"]
-
-
-def test_an_algorithm_without_settings_has_a_text() -> None:
-    algorithm = PGC.__new__(PGC)
-    assert repr(algorithm) == "PGC"
-    algorithm.config = None  # type: ignore[assignment]  # as Tune has it
-    assert repr(algorithm) == "PGC"
