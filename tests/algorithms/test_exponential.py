@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from dprl.algorithms.numerics import exponential
-from tests.without_compiler import printed_both_ways
 
 
 def arguments() -> np.ndarray:
@@ -27,12 +26,3 @@ def test_its_ends() -> None:
     assert exponential(-708.0) == pytest.approx(np.exp(-708.0), rel=1e-15)
     for x in (np.nextafter(-708.0, -800.0), -745.0, -1e300, -np.inf):
         assert exponential(x) == 0.0
-
-
-def test_same_bits_without_the_compiler() -> None:
-    code = (
-        "from tests.algorithms.test_exponential import arguments\n"
-        "from dprl.algorithms.numerics import exponential\n"
-        "print(*(float(exponential(x)).hex() for x in arguments()))\n"
-    )
-    printed_both_ways(code, "error")

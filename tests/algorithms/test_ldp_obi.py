@@ -12,7 +12,6 @@ from dprl.algorithms.ldp_obi import _Bonus, plain_plan, plan
 from dprl.algorithms.tabular import Released
 from dprl.algorithms.tabular.greedy import GreedyTables
 from dprl.envs import FiniteMDP
-from dprl.privacy import CountPrivacy
 from tests.algorithms.cases import TRUST, Learner, clearly_best, greedy_plan
 
 
@@ -43,23 +42,6 @@ def test_planning_equals_the_box(privacy: Any, learner: Learner, random_mdp: Fin
         below += int((q < caps).sum())
     assert compared > 50
     assert below > 50
-
-
-def test_bonus_coefficients_are_those_of_the_paper(learner: Learner, random_mdp: FiniteMDP) -> None:
-    horizon, n_states, n_actions = random_mdp.rewards.shape
-    episodes, beta = 1000, 0.05
-    privacy = CountPrivacy("ldp", 1.0, calibration="printed", precision="printed")
-    privatizer = learner(random_mdp, episodes, privacy, name="ldp_obi").privatizer
-    cells = n_states * n_actions * horizon
-    c2 = 3 * horizon * np.sqrt(8 * episodes * np.log(6 * cells * episodes / beta))
-    c4 = 3 * horizon * np.sqrt(8 * episodes * np.log(6 * cells * n_states * episodes / beta))
-    union = np.log(4 * np.pi**2 * cells / (3 * beta))
-    expected = (3 * c2, union, np.sqrt(2), 4 * c2 + c2, np.sqrt(14 * n_states), n_states * c4 + 4 * c2)
-    bonus = LDPOBIConfig(beta=beta, alpha=3.0).bonus(random_mdp, privatizer, episodes)
-    assert bonus == pytest.approx(expected)
-    scaled = LDPOBIConfig(beta=beta, alpha=3.0, bonus_scale=0.5, precision_scale=0.1)
-    factors = np.array([0.1, 1.0, 0.5, 0.05, 0.5, 0.05])
-    assert scaled.bonus(random_mdp, privatizer, episodes) == pytest.approx(factors * expected)
 
 
 def test_the_policy_is_greedy_before_values_are_clipped(random_mdp: FiniteMDP) -> None:

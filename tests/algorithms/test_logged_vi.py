@@ -187,21 +187,6 @@ def test_a_release_of_a_file_has_records_without_regret(
         load_policy(next(file for file in (tmp_path / "home" / "sweeps").rglob("policy.npz")))
 
 
-def test_a_bad_file_ends_with_exit_code_2(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("DPRL_HOME", str(tmp_path / "home"))
-    logs = tmp_path / "logs.yaml"
-    bad = write(tmp_path, **changed("actions", 9)(logged_arrays()))
-    for file, message in ((bad, "actions[7, 2] must be in 0..1"), (tmp_path / "none.npz", "got no file")):
-        logs.write_text(CONFIG.format(file=file, model="jdp", episodes=USERS + 1))
-        assert main(["run", str(logs)]) == 2
-        assert message in capsys.readouterr().err
-    logs.write_text(CONFIG.format(file=file, model="jdp", episodes=USERS + 1).replace("seeds: 1", "seeds: 2"))
-    assert main(["run", str(logs)]) == 2
-    assert "must be 1 with env logged, got 2" in capsys.readouterr().err
-
-
 def test_users_of_a_plugins_environment_have_the_rules_of_a_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,6 @@ from dprl.algorithms.pucb import _Bonus, plain_plan, plan
 from dprl.algorithms.tabular import Released, count_families
 from dprl.algorithms.tabular.greedy import GreedyTables
 from dprl.envs import FiniteMDP, RandomMDP
-from dprl.privacy import CountPrivacy
 from tests.algorithms.cases import TRUST, Learner, clearly_best, greedy_plan
 
 
@@ -41,21 +40,6 @@ def test_planning_equals_the_box(privacy: Any, learner: Learner, random_mdp: Fin
         estimated += int((q < random_mdp.horizon).sum())
     assert compared > 50
     assert estimated > 50
-
-
-def test_bonus_coefficients_are_those_of_the_paper(learner: Learner, random_mdp: FiniteMDP) -> None:
-    horizon, n_states, n_actions = random_mdp.rewards.shape
-    episodes, beta = 1000, 0.05
-    privacy = CountPrivacy("jdp", 1.0, calibration="printed", precision="printed")
-    privatizer = learner(random_mdp, episodes, privacy, name="pucb").privatizer
-    cells = n_states * n_actions * horizon
-    e = 3 * horizon * np.sqrt(8 * np.log(episodes) ** 3 * np.log(6 * cells * n_states * episodes / beta))
-    root = (horizon + 1) * np.sqrt(2 * np.log(episodes / (beta / (2 * cells))))
-    psi = 1 + n_states * horizon
-    bonus = PUCBConfig(beta=beta).bonus(random_mdp, privatizer, episodes)
-    assert bonus == pytest.approx((e, 2 * e, root, 3 * psi * e, 2 * psi * e**2))
-    scaled = PUCBConfig(beta=beta, bonus_scale=0.5, precision_scale=0.1).bonus(random_mdp, privatizer, episodes)
-    assert scaled == pytest.approx((0.1 * e, 0.2 * e, 0.5 * root, 0.05 * 3 * psi * e, 0.005 * 2 * psi * e**2))
 
 
 @pytest.mark.parametrize(("visits", "value"), [(7.999, 2.0), (8.0, 6.0 / 8 + 0.25)])

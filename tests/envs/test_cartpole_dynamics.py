@@ -10,7 +10,6 @@ from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from numpy.typing import NDArray
 
 from dprl.envs.cartpole import ANGLE_LIMIT, POSITION_LIMIT, fallen, first_state, step_lanes
-from tests.without_compiler import printed_both_ways
 
 Floats = NDArray[np.float64]
 GRAVITIES = (9.7, 9.8, 9.9)
@@ -144,23 +143,3 @@ def test_first_states_fill_the_half_open_range() -> None:
     assert state[0, 1] == -0.05
     assert state[3, 1] < 0.05
     assert not state[:, [0, 2]].any()
-
-
-FINGERPRINT = """
-import hashlib
-import numpy as np
-from dprl.envs.cartpole import fallen, first_state, step_lanes
-rng, state, digest = np.random.default_rng(7), np.empty((4, 5)), hashlib.sha256()
-for lane in range(5):
-    first_state(state, lane, rng.random(4))
-for step in range(300):
-    action = (state[2] + state[3] > 0.0).astype(np.float64) if step % 5 else rng.integers(2, size=5).astype(np.float64)
-    step_lanes(state, action, np.linspace(9.7, 9.9, 5))
-    digest.update(state.tobytes())
-    digest.update(bytes(bool(fallen(state[0, lane], state[2, lane])) for lane in range(5)))
-print(digest.hexdigest())
-"""
-
-
-def test_plain_python_gives_the_same_bits_as_compiled_code() -> None:
-    printed_both_ways(FINGERPRINT, "error")

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from dprl.envs import MDPS, FiniteMDP, Garnet, RandomMDP, RiverSwim
 from dprl.envs.dynamics import roll_out, roll_out_stochastic
-from tests.without_compiler import printed_both_ways
 
 TINY = [
     RandomMDP(n_states=2, n_actions=2, horizon=3, seed=1).build(),
@@ -142,31 +141,3 @@ def test_roll_out_never_picks_an_impossible_state() -> None:
     draws = np.full(2, np.nextafter(1.0, 0.0))
     roll_out(mdp.cdf, mdp.start_cdf, np.zeros((1, 12), np.int64), draws, states, actions)
     assert states.tolist() == [9, 9]
-
-
-FINGERPRINT = """
-import hashlib
-import numpy as np
-from dprl.envs import MDPS
-from dprl.envs.dynamics import roll_out, roll_out_stochastic
-
-digest = hashlib.sha256()
-for name in sorted(MDPS):
-    mdp = MDPS[name]().build()
-    rng = np.random.default_rng(3)
-    mixed = rng.dirichlet(np.ones(mdp.n_actions), size=(mdp.horizon, mdp.n_states))
-    policy = mixed.argmax(-1)
-    states, actions = np.empty(mdp.horizon + 1, np.int64), np.empty(mdp.horizon, np.int64)
-    for array in (*mdp.optimum(), mdp.value(policy), mdp.value(mixed), mdp.transitions, mdp.rewards):
-        digest.update(array.tobytes())
-    for _ in range(50):
-        roll_out(mdp.cdf, mdp.start_cdf, policy, rng.random(mdp.horizon + 1), states, actions)
-        digest.update(states.tobytes() + actions.tobytes())
-        roll_out_stochastic(mdp.cdf, mdp.start_cdf, mixed, rng.random(2 * mdp.horizon + 1), states, actions)
-        digest.update(states.tobytes() + actions.tobytes())
-print(digest.hexdigest())
-"""
-
-
-def test_plain_python_gives_the_same_bits_as_compiled_code() -> None:
-    printed_both_ways(FINGERPRINT)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 import scipy
@@ -13,20 +10,6 @@ import scipy
 from dprl.privacy.base import Float64Array
 
 _STEPS = 200
-
-
-def of_a_table(chances: Sequence[int], n: int, delta: float) -> float:
-    """Return the exact epsilon of n draws of a table, each shifted by 1: from its worst ratio and the mass outside."""
-    # P(0) has one entry of the table, P(z) and P(-z) share one.
-    masses = [2 * chances[0], *chances[1:]]
-    ratio = max(max(Fraction(a, b), Fraction(b, a)) for a, b in pairwise(masses))
-    outside = 1 - (1 - Fraction(masses[-1], 1 << 64)) ** n
-    if Fraction(delta) < outside:
-        return math.inf
-    # If delta exceeds the outside mass, the rest is for the (pure, 0)-DP part, with randomized response as worst case.
-    pure = n * math.log(ratio)
-    spent = float((Fraction(delta) - outside) / (1 - outside)) * (1.0 + math.exp(-pure))
-    return max(0.0, pure + math.log1p(-spent)) if spent < 1.0 else 0.0
 
 
 def of_laplace_losses(n: float, most: float, delta: float) -> float:

@@ -14,7 +14,6 @@ from dprl.algorithms.dp_nash_vi.algorithm import (
     private_expectations,
 )
 from dprl.privacy.base import Float64Array
-from tests.without_compiler import printed_both_ways
 
 KINDS = ("noisy", "large", "negative", "edge of feasible", "ties", "sum too low", "sum too high", "no slack")
 SIZES = pytest.mark.parametrize("n_states", [1, 2, 3, 5, 10, 40])
@@ -255,21 +254,3 @@ def test_variance_of_values_that_hardly_differ() -> None:
     assert found.variance[0] == pytest.approx(0.5e-12, rel=1e-6, abs=0.0)
     private_expectations(found, 0.0, np.full(3, 100.0), np.full(3, 100.0))
     assert found.variance[0] == 0.0
-
-
-def everything() -> bytes:
-    """All that the kernels write, for several shapes."""
-    parts = []
-    for n_states, precision in ((1, 1.0), (3, 0.0), (5, 8.0), (10, 40.0)):
-        rng = np.random.default_rng(n_states)
-        noisy, visits = batch(rng, n_states, 50)
-        found = _Estimates.zeros(*noisy.shape)
-        infeasible = postprocess(np.concatenate([noisy, visits[None]]), 0.25 * precision, found)
-        private_expectations(found, precision, rng.uniform(0, 9, n_states), rng.uniform(0, 9, n_states))
-        parts += [np.array(infeasible).tobytes(), *(array.tobytes() for array in (found.counts, *found[1:6]))]
-    return b"".join(parts)
-
-
-def test_same_bits_without_the_compiler() -> None:
-    code = "from tests.algorithms.dp_nash_vi.test_postprocessing import everything; print(everything().hex())"
-    printed_both_ways(code, "error")

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import numpy as np
 import pytest
 
-from dprl.algorithms.ma_ldp.algorithm import GRAPHS, consensus, consensus_matrix, update
-from tests.algorithms.ma_ldp.test_rewards import estimates_of
-from tests.without_compiler import printed_both_ways
+from dprl.algorithms.ma_ldp.algorithm import GRAPHS, consensus, consensus_matrix
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
@@ -63,18 +59,3 @@ def test_consensus_is_a_product_in_place() -> None:
 def test_a_graph_of_nobody_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^n_agents must be a whole number from 1 to 64, got 0; "):
         consensus_matrix("ring", 0)
-
-
-def digest_of_all_kernels() -> str:
-    """A digest of the agents' weights after 200 turns of mixing and corrections."""
-    digest, rng = hashlib.sha256(), np.random.default_rng(0)
-    estimates = estimates_of(rng.random((5, 3)), consensus_matrix("ring", 5), 1.5, 0.7, np.eye(3))
-    for turn in range(200):
-        estimates.corrections[:, 0] = rng.normal(size=(5, 3))
-        update(estimates, turn + 1, 1)
-        digest.update(estimates.weights.tobytes())
-    return digest.hexdigest()
-
-
-def test_plain_python_gives_the_same_bits_as_compiled_code() -> None:
-    printed_both_ways("from tests.algorithms.ma_ldp.test_graphs import digest_of_all_kernels as d; print(d())")

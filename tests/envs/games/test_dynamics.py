@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 from dprl.envs import RandomMDP
 from dprl.envs.games import MarkovGame
 from dprl.envs.games.dynamics import GapTables, duality_gap
-from tests.without_compiler import printed_both_ways
 
 Floats = NDArray[np.float64]
 SIZES = [(1, 1, 1, 1), (1, 4, 2, 3), (2, 1, 3, 2), (3, 2, 2, 2), (5, 5, 3, 3), (4, 6, 4, 3), (3, 3, 1, 4), (3, 7, 9, 8)]
@@ -79,22 +77,3 @@ def test_it_compiles_into_other_kernels(options: dict[str, Any]) -> None:
         upper, lower = responses(game, policy)
         expected += float(upper[0] - lower[0])
     assert total_regret(game.gap_tables(), policies) == pytest.approx(expected, rel=1e-12)
-
-
-def digest_of_all_kernels() -> str:
-    """Return a digest of what every kernel of the folder's dynamics writes, for one game of each parity of S."""
-    digest = hashlib.sha256()
-    for size in ((3, 4, 3, 2), (2, 3, 2, 4)):
-        game = random_game(5, size)
-        policy, tables = random_joint(6, game), game.gap_tables()
-        max_player, min_player = game.marginals(policy.reshape(game.rewards.shape))
-        duality_gap(tables, policy)
-        responses_of_both = (*game.best_response_to_min(min_player), *game.best_response_to_max(max_player))
-        for array in (*responses_of_both, *game.nash(), *tables):
-            digest.update(array.tobytes())
-    return digest.hexdigest()
-
-
-def test_plain_python_gives_the_same_bits_as_compiled_code() -> None:
-    code = "from tests.envs.games.test_dynamics import digest_of_all_kernels; print(digest_of_all_kernels())"
-    printed_both_ways(code)

@@ -16,7 +16,6 @@ from dprl.envs.games.equilibria import (
     matrix_game,
     tie_weights,
 )
-from tests.without_compiler import printed_both_ways
 
 Floats = NDArray[np.float64]
 Game = tuple[Floats, Floats]
@@ -269,24 +268,3 @@ def test_matrix_game_refuses_what_is_no_matrix(payoff: object) -> None:
     with pytest.raises(ValueError, match=r"^payoff must") as caught:
         matrix_game(payoff)  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)
-
-
-FINGERPRINT = """
-import hashlib
-import numpy as np
-from dprl.envs.games.equilibria import coarse_correlated_equilibrium, equilibrium_scratch
-
-digest, rng = hashlib.sha256(), np.random.default_rng(11)
-for i in range(90):
-    shape = [(2, 2), (3, 3), (4, 2)][i % 3]
-    upper = rng.integers(0, 3, shape) + 10.0 ** -rng.uniform(0, 16, shape) * rng.normal(size=shape)
-    lower = upper - (i % 2) * rng.random(shape)
-    policy = np.zeros(shape)
-    violation = coarse_correlated_equilibrium(upper, lower, equilibrium_scratch(*shape), policy)
-    digest.update(policy.tobytes() + np.float64(violation).tobytes())
-print(digest.hexdigest())
-"""
-
-
-def test_plain_python_gives_the_same_bits_as_compiled_code() -> None:
-    printed_both_ways(FINGERPRINT, "error::RuntimeWarning")

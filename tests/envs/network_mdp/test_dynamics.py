@@ -9,7 +9,6 @@ from dprl.envs.dynamics import roll_out as roll_out_dense
 from dprl.envs.network_mdp import LinearMixtureMDP, NetworkMDP
 from dprl.envs.network_mdp.dynamics import SuccessorLists, next_state
 from tests.envs.network_mdp.cases import SPECS, random_mixture
-from tests.without_compiler import printed_both_ways
 
 MDPS: dict[str, LinearMixtureMDP] = {
     **{name: NetworkMDP(**fields).build() for name, fields in SPECS.items()},
@@ -84,29 +83,3 @@ def test_a_gap_that_rounding_leaves_belongs_to_the_last_possible_state() -> None
     )
     assert np.cumsum(lists.constant)[-1] < 1.0
     assert next_state(lists, np.zeros((1, 2)), 0, np.zeros(1, np.int64), np.nextafter(1.0, 0.0)) == 9
-
-
-FINGERPRINT = """
-import hashlib
-import numpy as np
-from dprl.envs.network_mdp import NetworkMDP
-from tests.envs.network_mdp.test_dynamics import roll_out
-
-digest = hashlib.sha256()
-for mdp in (NetworkMDP().build(), NetworkMDP(n_agents=3, dimension=3, gap=0.05, signs="random").build()):
-    rng = np.random.default_rng(3)
-    pure = rng.integers(mdp.n_actions, size=(mdp.horizon, mdp.n_states, mdp.n_agents))
-    mixed = rng.dirichlet(np.ones(mdp.n_actions), size=pure.shape)
-    found = (*mdp.optimum(), *mdp.worst(), mdp.value(pure), mdp.value(mixed), mdp.transitions(), *mdp.lists)
-    for array in found:
-        digest.update(array.tobytes())
-    states, actions = np.full(mdp.horizon + 1, mdp.start), np.empty((mdp.horizon, mdp.n_agents), np.int64)
-    for _ in range(50):
-        roll_out(mdp.lists, mdp.drifts, pure, rng.random(mdp.horizon), states, actions)
-        digest.update(states.tobytes() + actions.tobytes())
-print(digest.hexdigest())
-"""
-
-
-def test_plain_python_gives_the_same_bits_as_compiled_code() -> None:
-    printed_both_ways(FINGERPRINT)

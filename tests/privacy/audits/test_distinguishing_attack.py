@@ -21,7 +21,6 @@ from dprl.privacy.randomness.streams import Streams
 
 SEEDS = 200
 STREAMS, TWO_CELLS = Streams(0, "audit"), CountFamilies(1, (CountFamily("cells", 2),))
-UNARY = CountPrivacy("ldp", 1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot")
 EXACT = NoiseProof(1.0, None, 1.0, 0.0)
 
 

@@ -21,7 +21,6 @@ from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.randomness.streams import Streams
 from tests.privacy.counters.test_gaussian_bounds import normalised_square_root
-from tests.without_compiler import printed_both_ways
 
 Integers = npt.NDArray[np.int64]
 ROW = Sensitivity(6.0, 3.0, 2.0, 4)
@@ -151,20 +150,6 @@ def test_calibration_takes_the_finest_grid_of_the_sampler(epsilon: float, scale:
     assert counter.node.scale * counter.grid == pytest.approx(scale, rel=0.02)
     curve = counter.node.curve(counter.sensitivity(row))
     assert epsilon * (1 - 1e-4) <= curve.epsilon(1e-6) <= epsilon * (1 + 1e-9)
-
-
-UNCOMPILED = """
-import numpy as np
-from dprl.privacy.counters import GridToeplitz
-from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
-counter = GridToeplitz(15, DiscreteGaussian(40.0), 2.0**-6)
-for row in counter.open(4, np.array([0, 11, 22, 33, 44], dtype=np.uint64)).rows:
-    print(*[x.hex() for x in row])
-"""
-
-
-def test_compiled_and_uncompiled_release_the_same_bits() -> None:
-    assert printed_both_ways(UNCOMPILED, "ignore::RuntimeWarning").count("\n") == 15
 
 
 def test_what_has_no_exact_release_is_refused_in_one_line() -> None:

@@ -45,20 +45,6 @@ def test_noise_is_all_that_separates_private_counts_from_the_truth(
             assert (error == 0) == (privatizer.trust_model == "none")
 
 
-def test_state_dict_resumes_bit_for_bit(
-    kind: str, privatizer: CountPrivatizer, users_of: Users, privatizer_of: Maker
-) -> None:
-    contributions = users_of(privatizer, N_USERS)
-    for user, contribution in enumerate(contributions[:8], start=1):
-        sent(privatizer, contribution, user)
-    resumed = privatizer_of(kind)
-    resumed.load_state_dict({key: value.copy() for key, value in privatizer.state_dict().items()})
-    for user, contribution in enumerate(contributions[8:], start=9):
-        ours = sent(resumed, contribution, user)
-        theirs = sent(privatizer, contribution, user)
-        assert np.array_equal(ours.values, theirs.values)
-
-
 def test_the_same_user_with_and_without_a_neighbour_in_the_past_sends_the_same_report(
     tabular_families: Families, random_contribution: Callable[[CountFamilies, np.random.Generator], UserRecord]
 ) -> None:

@@ -138,21 +138,6 @@ def test_a_release_that_is_not_on_the_schedule_is_refused(
         release(privatizer.channel)
 
 
-def test_a_run_goes_on_from_a_state_between_two_releases(built: Callable[[], CountPrivatizer], users_of: Users) -> None:
-    whole, interrupted, resumed = built(), built(), built()
-    users = users_of(whole, N_USERS)
-    whole.charge(1, N_USERS)
-    expected = play(whole, users)
-    interrupted.charge(1, 9)
-    play(interrupted, users[:9])
-    resumed.load_state_dict({key: value.copy() for key, value in interrupted.state_dict().items()})
-    if resumed.server_noise:
-        assert np.array_equal(resumed.release().values, expected[7])
-    resumed.charge(10, N_USERS)
-    found = play(resumed, users[9:], first=10)
-    assert all(np.array_equal(found[user], expected[user]) for user in TIMES if user > 9)
-
-
 def test_every_user_is_released_where_that_is_asked_for_or_printed(privatizer_of: Maker) -> None:
     families = privatizer_of("none").query.families
     for privacy in (CountPrivacy("jdp", 1.0, releases="every_user"), CountPrivacy("jdp", 1.0, calibration="printed")):

@@ -66,28 +66,6 @@ def test_later_releases_are_those_of_a_release_after_every_user(
         assert all(np.array_equal(some[user], every[user]) for user in read)
 
 
-def test_all_kinds_of_privatizers_go_on_from_a_state_in_between(
-    kind: str, users_of: Users, privatizer_of: Maker
-) -> None:
-    plain = charged(privatizer_of(kind))
-    users, read = users_of(plain, N_USERS), {4, 13, 21}
-    every = run(plain, users, set(range(1, N_USERS + 1)))
-    interrupted, resumed = charged(privatizer_of(kind)), privatizer_of(kind)
-    run(interrupted, users[:10], read)
-    state = {key: value.copy() for key, value in interrupted.state_dict().items()}
-    resumed.load_state_dict(state)
-    for privatizer in (interrupted, resumed):
-        counts = privatizer.release()
-        assert counts.users == 10
-        assert np.array_equal(counts.values, every[10])
-        later = run(privatizer, users, read, first=11)
-        assert all(np.array_equal(later[user], every[user]) for user in (13, 21))
-    # A state does not depend on the users after whom there was a release.
-    other = charged(privatizer_of(kind))
-    run(other, users[:10], {2, 9, 10})
-    assert all(np.array_equal(other.state_dict()[key], state[key]) for key in ("totals", "cursor"))
-
-
 def test_the_certificate_and_the_report_are_those_of_an_exchange(
     kind: str, users_of: Users, privatizer_of: Maker
 ) -> None:

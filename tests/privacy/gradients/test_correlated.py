@@ -96,18 +96,6 @@ def test_auto_takes_the_counter_with_the_smallest_error() -> None:
     assert made.planned_certificate("dppg").to_dict()["choice"].startswith(made.query.counter.name)
 
 
-@EVERY_COUNTER
-def test_a_state_continues_bit_for_bit(counter: str, arithmetic: Any) -> None:
-    noise, cut = NoiseConfig(arithmetic), 7 * WINDOW + 1
-    whole, first, resumed = (privatizer(counter, noise) for _ in range(3))
-    expected = updates(whole, value=0.1)
-    begun = updates(first, 1, cut, value=0.1)
-    resumed.load_state_dict(first.state_dict())
-    assert np.array_equal(np.concatenate([begun, updates(resumed, cut + 1, value=0.1)]), expected)
-    with pytest.raises(ValueError, match="state"):
-        privatizer("none", noise).load_state_dict(first.state_dict())
-
-
 def test_noise_of_the_operating_system_continues_with_a_counter_of_its_own(tmp_path: Path) -> None:
     """Users before the crash are only in the first counter, users after it only in the second."""
     secret, cut = NoiseConfig("exact", "os"), 4 * WINDOW
@@ -169,7 +157,6 @@ def test_sums_out_of_order_are_refused() -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"counter": "tree"}, "counter must be one of none, binary_tree"),
         ({"mechanism": "clipped_laplace"}, "mechanism must be clipped_gaussian with counter"),
         ({"sampling": "poisson", "population": 100}, "sampling must be one_pass with counter"),
         ({"submissions": 2}, "submissions must be 1 with counter"),

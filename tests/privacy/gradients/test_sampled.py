@@ -139,24 +139,6 @@ def test_sums_have_clipped_gradients_and_the_noise_of_the_law(wrong: float) -> N
     assert abs(np.mean(noise)) < 6.0 * scale / np.sqrt(3 * len(noise))
 
 
-def test_a_state_continues_bit_for_bit() -> None:
-    whole, cut = charged(), charged()
-    expected = [one_round(whole, 0.1) for _ in range(ROUNDS)]
-    for _ in range(7):
-        one_round(cut, 0.1)
-    draw_users(cut.channel)  # a draw under way is repeated
-    resumed = privatizer()
-    resumed.load_state_dict(cut.state_dict())
-    for users, out in expected[7:]:
-        again, other = one_round(resumed, 0.1)
-        assert np.array_equal(users, again)
-        assert np.array_equal(out, other)
-    with pytest.raises(ValueError, match="state"):
-        privatizer(seed=1).load_state_dict(cut.state_dict())
-    with pytest.raises(ValueError, match="state"):
-        privatizer(population=POPULATION + 1).load_state_dict(cut.state_dict())
-
-
 def test_draws_of_the_operating_system_are_other_ones_every_time() -> None:
     one, other = (charged(noise=NoiseConfig(entropy="os")) for _ in range(2))
     assert not np.array_equal(one_round(one)[0], one_round(other)[0])
@@ -211,13 +193,10 @@ def test_clients_in_other_processes_are_refused() -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"sampling": "shuffled"}, "sampling must be one of one_pass, poisson"),
         ({"sampling": "one_pass"}, "population must be left out"),
         ({"mechanism": "clipped_laplace"}, "mechanism must be clipped_gaussian"),
         ({"submissions": 2}, "submissions must be 1 with sampling poisson"),
         ({"population": None}, "population must be a whole number"),
-        ({"population": 0}, "population must be a whole number"),
-        ({"population": True}, "population must be a whole number"),
         ({"population": WINDOW - 1}, "population must be at least"),
     ],
 )

@@ -214,10 +214,6 @@ def test_the_scales_are_the_formulas() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"mechanism": "laplace"}, r"^mechanism must be one of gram_gaussian, gram_laplace, .*, got 'laplace'"),
-        ({"calibration": "exact"}, "^calibration must be one of certified, printed, got 'exact'"),
-        ({"clipping": "server"}, "^clipping must be one of auto, device, none, got 'server'"),
-        ({"rewards": "raw"}, "^rewards must be one of auto, public, noisy, open, got 'raw'"),
         ({"clipping": "none"}, "^clipping must be auto or device with the certified calibration, got 'none'"),
         ({"rewards": "open"}, "^rewards must be auto or noisy or public with the certified calibration, got 'open'"),
         ({"calibration": "printed", "rewards": "noisy"}, "^rewards must be auto or public or open with the printed"),
@@ -226,18 +222,12 @@ def test_the_scales_are_the_formulas() -> None:
         ({"mechanism": "gram_uniform", "calibration": "printed"}, "^delta must be above 0 with printed gram_uniform"),
         ({"mechanism": "gram_uniform", "delta": DELTA}, "^mechanism must be gram_gaussian or gram_laplace with the"),
         ({"noise_scale": 0.5}, "^noise_scale must be 1 .*with the certified calibration, got 0.5"),
-        ({"noise_scale": 0.0, "calibration": "printed"}, "^noise_scale must be a finite number above 0, got 0.0"),
         ({"bound_ratio": 2.0}, "^bound_ratio must be 1 with certified gram_laplace, got 2.0"),
-        ({"bound_ratio": math.nan}, "^bound_ratio must be a finite number above 0, got nan"),
         ({"reward_share": 1.0}, r"^reward_share must lie in \(0, 1\), got 1.0"),
         ({"reward_share": 0.0}, r"^reward_share must lie in \(0, 1\), got 0.0"),
-        ({"reward_share": "half"}, r"^reward_share must lie in \(0, 1\), got 'half'"),
-        ({"reward_clip": -1.0}, "^reward_clip must be a finite number above 0, got -1.0"),
-        ({"stage_scales": 1}, "^stage_scales must be true or false, got 1"),
         ({"reward_share": 0.2, "rewards": "public"}, "^reward_share must be 0.1 with rewards public, got 0.2"),
         ({"reward_clip": 2.0, "calibration": "printed"}, "^reward_clip must be 1.0 with rewards open, got 2.0"),
         ({"stage_scales": False, "calibration": "printed"}, "^stage_scales must be True with the printed"),
-        ({"delta": 2.0}, "^delta must be 0 .* or lie in"),
     ],
 )
 def test_settings_that_cannot_be_are_refused_in_one_line(settings: dict[str, Any], message: str) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import math
-import pickle
 from collections.abc import Callable
 
 import numpy as np
@@ -14,7 +12,6 @@ from scipy import stats
 from dprl.privacy import LedgerError, NoiseConfig, StatisticsLayout, StatisticsPrivacy, StatisticsPrivatizer, Streams
 from dprl.privacy.mechanisms.gram import GramBoundedLaplace
 from dprl.privacy.queries.linear_statistics import add_statistics, send_statistics
-from tests.without_compiler import printed_both_ways
 
 FAST, OS = NoiseConfig(), NoiseConfig(entropy="os")
 M, H, D, N_AGENTS, P = 2, 4, 3, 2, 2
@@ -231,37 +228,3 @@ def test_arrays_of_another_shape_are_refused_before_anything_is_sent() -> None:
     matrices, vectors, out = zeros()
     with pytest.raises(ValueError, match="matrices must be of the features' shape"):
         add_statistics(privatizer.channel, np.ascontiguousarray(matrices[..., :1]), vectors, out)
-
-
-def test_nothing_is_copied_and_nothing_is_shown(name: str) -> None:
-    privatizer = built(name)
-    privatizer.charge(1, 1)
-    send_statistics(privatizer.channel, *inputs(), 1)
-    for copied in (pickle.dumps, copy.copy, copy.deepcopy):
-        with pytest.raises(LedgerError, match="cannot be copied or pickled"):
-            copied(privatizer)
-        for part in (privatizer.channel, privatizer.channel.noise, privatizer.channel.reward_noise):
-            if copied is not copy.copy:  # a shallow copy shares the cursor
-                with pytest.raises(TypeError, match="cannot be copied or pickled"):
-                    copied(part)
-    shown = repr(privatizer.channel) + repr(privatizer.channel.noise) + repr(privatizer.channel.reward_noise)
-    assert "array" not in shown
-    assert len(shown) < 300
-
-
-SCRIPT = """
-import tests.privacy.linear_statistics.test_privatizers as t
-import hashlib
-digest = hashlib.sha256()
-for name in t.CONFIGS:
-    privatizer = t.built(name)
-    privatizer.charge(1, 3)
-    for size in (0.5, 5.0):
-        for part in t.sent(privatizer, 1 + (size > 1), t.inputs(size=size)):
-            digest.update(part.tobytes())
-print(digest.hexdigest())
-"""
-
-
-def test_compiled_and_plain_messages_are_the_same_bits() -> None:
-    printed_both_ways(SCRIPT)

@@ -189,17 +189,6 @@ def test_the_release_after_the_last_one_is_refused() -> None:
     assert privatizer.certificate("x").users == 45
 
 
-@pytest.mark.parametrize("settings", NOISE, ids=str)
-@pytest.mark.parametrize("cut", [1, 9, 17])
-def test_a_run_goes_on_from_a_state_between_two_releases(settings: dict[str, Any], cut: int) -> None:
-    given, expected = records(), read(scheduled(**settings))
-    first, second, reader = scheduled(**settings), scheduled(**settings), Read()
-    reader.take(first, given[:cut])
-    second.load_state_dict({key: array.copy() for key, array in first.state_dict().items()})
-    found = reader.take(second, given[cut:], cut + 1)
-    assert all(np.array_equal(found[user], expected[user]) for user in found)
-
-
 @pytest.mark.parametrize("other", [{"growth": 0.4}, {"releases": "every_user"}, {"growth": 0.0}], ids=str)
 def test_a_state_of_another_schedule_is_refused(other: dict[str, Any]) -> None:
     privatizer = scheduled()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.papers.claims import l1_lower, most_agents_of_printed_gaussian
+from dprl.papers.claims import l1_lower
 from dprl.privacy.mechanisms import gram
 from dprl.privacy.mechanisms.gram import (
     GramGaussian,
@@ -17,9 +17,6 @@ from dprl.privacy.mechanisms.gram import (
     attaining_pair,
     gram_sensitivity,
     l1_upper,
-    printed_gaussian_sigma,
-    printed_laplace_scale,
-    printed_uniform_bound,
 )
 from dprl.privacy.randomness.streams import Streams
 from tests.privacy.sending import gram_messages
@@ -147,35 +144,6 @@ def test_the_l2_bound_is_attained_at_cosine_minus_one_half(d: int) -> None:
     diagonal, off_diagonal, vector = _difference((phi, m), (other, m))
     frobenius = np.sum(diagonal**2) + 2 * np.sum(off_diagonal**2) + np.sum(vector**2)
     assert math.sqrt(frobenius) == pytest.approx(gram_sensitivity(d, m).l2)
-
-
-def test_what_the_printed_gaussian_scale_proves() -> None:
-    sigma = printed_gaussian_sigma(5, 1.0, 1e-5)
-    assert sigma == pytest.approx(2649.4, abs=0.01)
-    two, ten = (GramGaussian(release, (sigma,) * 5) for release in (TWO_AGENTS, TEN_AGENTS))
-    assert two.mu == pytest.approx(0.021305, rel=1e-4)
-    assert two.curve().epsilon(1e-5) == pytest.approx(0.063, abs=5e-4)
-    assert ten.curve().epsilon(1e-5) == pytest.approx(0.152, abs=5e-4)
-    limits = [most_agents_of_printed_gaussian(5, epsilon, 1e-5) for epsilon in (0.1, 0.5, 1, 2, 5, 10, 100)]
-    assert limits == [466, 356, 316, 277, 221, 176, 49]
-    for n, holds in ((316, True), (317, False)):
-        curve = GramGaussian(GramRelease.of_horizon(5, 2 * n, n), (sigma,) * 5).curve()
-        assert (curve.delta(1.0) <= 1e-5) is holds
-
-
-def test_what_the_printed_laplace_scale_proves() -> None:
-    for release, printed, pure, at_delta in ((TWO_AGENTS, 1000.0, 0.3932, 0.234), (TEN_AGENTS, 3535.53, 3.9607, 0.144)):
-        b = printed_laplace_scale(5, release.dimension, 1.0)
-        assert b == pytest.approx(printed, rel=1e-5)
-        mechanism = GramLaplace(release, (b,) * 5)
-        assert mechanism.curve().pure_epsilon == pytest.approx(pure, abs=1e-4)
-        assert mechanism.curve().epsilon(1e-6) == pytest.approx(at_delta, abs=5e-4)
-    # For ten agents the attained loss exceeds the claim as well.
-    assert 10 * 30 * l1_lower(50) / printed_laplace_scale(5, 50, 1.0) == pytest.approx(3.84, abs=5e-3)
-
-
-def test_the_printed_uniform_bound() -> None:
-    assert printed_uniform_bound(5, 1e-5) == pytest.approx(1858.5, abs=0.05)
 
 
 def test_certified_scales() -> None:

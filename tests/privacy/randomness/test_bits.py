@@ -14,7 +14,6 @@ from dprl.privacy.randomness.bits import (
     splitmix64,
     splitmix64_increment,
 )
-from tests.without_compiler import printed_both_ways
 
 GOLDEN_GAMMA = 0x9E3779B97F4A7C15
 KEYS = {
@@ -94,15 +93,3 @@ def test_an_unknown_generator_gives_no_bits() -> None:
             bits(key, 0, 4)
         with pytest.raises(ValueError, match=r"^key must begin with the code of its generator"):
             fill_uniform(np.empty(4), key, np.uint64(0))
-
-
-def test_same_bits_without_the_compiler() -> None:
-    code = (
-        "import numpy as np\n"
-        "from dprl.privacy.randomness.bits import fill_bits\n"
-        "for code, kind in enumerate((np.uint64, np.int64)):\n"
-        "    out = np.empty(300, dtype=np.uint64)\n"
-        "    fill_bits(out, np.array([code, 1, 2, 3, 4], dtype=kind), np.uint64(5))\n"
-        "    print(*out.tolist())\n"
-    )
-    printed_both_ways(code)
