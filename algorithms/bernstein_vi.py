@@ -1,7 +1,7 @@
 """bernstein_vi: optimistic value iteration with empirical Bernstein bounds on private counts.
 
 It is our own algorithm: the bounds of [CZ22] Algorithm 2 in a form that is less sensitive to noise, for any counter or
-kind of report. docs/bernstein_vi.md derives every line and proves that its values are optimistic.
+kind of report. docs/proofs/bernstein_vi.md derives every line and proves that its values are optimistic.
 """
 
 # Our pseudo-code, each line -> the function that does it, of this file if no other is named.
@@ -39,7 +39,7 @@ _FIRST_EPOCH = 1024
 # Fixed functions of V* with bounded noise: u, u^2, (1 - u)^2 and 1, with u = (W - V*) / W.
 _FUNCTIONS = 4
 _NEAREST_STEPS = 6
-# With these weights, the bound of docs/bernstein_vi.md, step 3, holds for every number of visits.
+# With these weights, the bound of docs/proofs/bernstein_vi.md, step 3, holds for every number of visits.
 _VARIANCE, _RANGE = 2.4, 2.8
 
 
@@ -85,7 +85,7 @@ def plain_plan(
 
     counts float64[H, S+2, S, A]: transitions, visits (not read) and losses; e, e_losses, iota, scale: see `_Bonus`, for
     the users so far. A bound is the cap H-h+1 less a lower bound of the cost: the loss 1 - r plus the next cap less V*
-    at s'. docs/bernstein_vi.md, steps 2 to 7.
+    at s'. docs/proofs/bernstein_vi.md, steps 2 to 7.
     """
     horizon, _, n_states, n_actions = counts.shape
     q, values, variance = np.empty((horizon, n_states, n_actions)), np.zeros(n_states), _VARIANCE * iota

@@ -1,4 +1,4 @@
-"""bernstein_vi against a plain NumPy reading of docs/bernstein_vi.md; optimism if values are below their caps."""
+"""bernstein_vi against docs/proofs/bernstein_vi.md, read plainly in NumPy; optimism if values are below their caps."""
 
 from __future__ import annotations
 
