@@ -436,7 +436,7 @@ class _Sizes:
 def enough(c1: float, c2: float, sizes: _Sizes) -> bool:
     """Return whether the theorem proves the bounds for C_1 = c1 and C_2 = c2.
 
-    Paper: docs/dp_nash_vi.md, inequality (5).
+    Paper: docs/proofs/dp_nash_vi.md, inequality (5).
     """
     n_states, f, e, iota = sizes.n_states, sizes.horizon, sizes.e, sizes.iota
     if sizes.trivial:
@@ -457,7 +457,7 @@ def enough(c1: float, c2: float, sizes: _Sizes) -> bool:
 def least_scale(sizes: _Sizes) -> float:
     """Return the least c, to six digits from above, such that C_1 = C_2 = c is enough.
 
-    Paper: docs/dp_nash_vi.md, Corollary 3.
+    Paper: docs/proofs/dp_nash_vi.md, Corollary 3.
     """
     if sizes.trivial:
         return 0.0

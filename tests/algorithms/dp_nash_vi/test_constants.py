@@ -1,4 +1,4 @@
-"""Constants proved in docs/dp_nash_vi.md: the page and the code agree, and a config states whether it is covered."""
+"""Constants proved in docs/proofs/dp_nash_vi.md: page and code agree, and a config states whether it is covered."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def sizes(n_states: int, horizon: int, pairs: int, episodes: float, e: float) ->
 
 def rows_of_the_page(root: Path) -> list[list[float]]:
     """The table of Corollary 3: S, H, A B, K, E, iota, least scale."""
-    lines = (root / "docs/dp_nash_vi.md").read_text().splitlines()
+    lines = (root / "docs/proofs/dp_nash_vi.md").read_text().splitlines()
     start = next(i for i, line in enumerate(lines) if "least scale by" in line)
     cells = [line.strip("| ").split("|") for line in lines[start + 2 : start + 10]]
     return [[float(cell.strip().replace("10^", "1e")) for cell in row] for row in cells]
