@@ -1,7 +1,7 @@
 """offline_vi: pessimistic value iteration on one private release of logged episodes.
 
 Users 1..K-1 are logged under a fixed behaviour policy. The output is a policy with a lower bound on its value. The
-bounds mirror those of bernstein_vi, for values that depend on the data; docs/offline_vi.md derives every line.
+bounds mirror those of bernstein_vi, for values that depend on the data; docs/proofs/offline_vi.md derives every line.
 
 logged_vi is the same on a file, for environments without a simulator: docs/offline_vi.md, 'Your own logged episodes'.
 """
@@ -125,7 +125,7 @@ class _Tables(NamedTuple):
 
 
 def plain_lower_values(step: Float64Array, values: Float64Array, cap: float, limits: _Limits) -> Float64Array:
-    """Return lower bounds on r(s,a) + sum_s' P(s'|s,a) values(s') in [0, cap], float64[S*A]; see docs/offline_vi.md.
+    """Return lower bounds on r(s,a) + sum_s' P(s'|s,a) values(s') in [0, cap], float64[S*A]: docs/proofs/offline_vi.md.
 
     step float64[S+2, S*A]: transitions, visits, rewards; values float64[S]: of the next step, at least 0.
     """

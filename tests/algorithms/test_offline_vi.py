@@ -1,4 +1,4 @@
-"""offline_vi against docs/offline_vi.md: its inequalities, its kernel, and the coverage of the certified bound."""
+"""offline_vi against docs/proofs/offline_vi.md: inequalities, kernel, and the coverage of the certified bound."""
 
 from __future__ import annotations
 
