@@ -32,15 +32,15 @@ def told(
     [
         (PURE, (0.5, 0.0), (1.0, 0.0), "NOT REFUTED: claimed 1, measured epsilon >= 0.5"),
         (PURE, (1.5, 0.0), (2.0, 0.0), "REFUTED: claimed 1, measured epsilon >= 1.5"),
-        (PURE, (1.5, 0.0), (1.0, 0.0), "REFUTED: claimed 1, measured epsilon >= 1.5; the proof is wrong, too"),
+        (PURE, (1.5, 0.0), (1.0, 0.0), "REFUTED: claimed 1, measured epsilon >= 1.5; the proof is wrong"),
         (PURE, (math.inf, 0.1), (math.inf, 1.0), "REFUTED: claimed 1, measured epsilon = inf"),
-        (PURE, (0.5, 0.0), (0.3, 0.0), "THE PROOF IS WRONG: claimed 1, proved 0.3, measured epsilon >= 0.5"),
+        (PURE, (0.5, 0.0), (0.3, 0.0), "THE PROOF IS WRONG: claimed 1, measured epsilon >= 0.5; the proof is wrong"),
         (APPROXIMATE, (0.5, 0.25), (3.0, 0.3), "REFUTED: claimed (1, 1e-6), measured delta >= 0.25"),
         (
             APPROXIMATE,
             (0.2, 1e-6),
             (1.0, 1e-7),
-            "THE PROOF IS WRONG: claimed (1, 1e-6), proved delta 1.0e-7, measured delta >= 1.0e-6",
+            "THE PROOF IS WRONG: claimed (1, 1e-6), measured delta >= 1e-06; the proof is wrong",
         ),
         (Claim(0.0, 0.1), (0.0, 0.05), (0.0, 0.1), "NOT REFUTED: claimed (0, 1e-1), measured delta >= 0.05"),
         (
@@ -89,7 +89,7 @@ def test_a_bound_on_unshuffled_messages_is_told_with_their_own_guarantee() -> No
 def test_the_proof_is_told_with_the_verdict_on_the_claim(proof: NoiseProof, text: str) -> None:
     lines = told(proof=proof)
     assert lines[1:4] == ["  noise       laplace noise", "  claimed     1, by a paper", f"  proved      {text}"]
-    assert ("but the proof fails" in lines[0]) == ("the claim holds" not in text)
+    assert ("; the proof fails" in lines[0]) == ("the claim holds" not in text)
 
 
 def test_a_measurement_is_told_with_its_confidence_runs_and_limit() -> None:
@@ -100,7 +100,7 @@ def test_a_measurement_is_told_with_its_confidence_runs_and_limit() -> None:
         assert (" (the most that 3,000 runs can show)" in told(bounds=(bound, 0.0), largest=1.0)[0]) == limited
 
 
-@pytest.mark.parametrize(("failing", "named"), [("abcde", "a; b; c; d; e"), ("abcdef", "a; b; c; d; e; 1 other")])
+@pytest.mark.parametrize(("failing", "named"), [("abcde", "a; b; c; d; e"), ("abcdef", "a; b; c; d; e; and 1 more")])
 def test_the_last_line_names_what_fails(failing: str, named: str) -> None:
     why = f"claims fail in {len(failing)} of 9 audited, by proof or by sampling"
     assert outcome(failing, 9) == f"exit code 1: {why}: {named}"
