@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -160,3 +162,14 @@ def test_a_figure_can_be_restyled(name: str) -> None:
     assert {str(artist.get_label()) for artist in (*axes.lines, *axes.collections, *axes.patches, *axes.texts)} == known
     label = next(label for label in known if label.startswith("bernstein_vi, local"))
     assert {line.get_color() for line in axes.lines if line.get_label() == label} == {"#123456"}
+
+
+def test_the_figures_of_the_docs_need_only_pandas_and_matplotlib(
+    finished: Path, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DPRL_HOME", str(finished))
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", (root / "docs" / "reports.md").read_text(), re.DOTALL)
+    for block in (block for block in blocks if "regret_vs_epsilon" in block):
+        exec(block.replace("regret_vs_epsilon", "small"), {})
+    assert {file.name for file in tmp_path.iterdir()} == {"figure.pdf", "curves.pdf"}
