@@ -12,7 +12,7 @@ import pandas as pd
 
 from dprl.algorithms import Metric
 from dprl.platform.errors import first_of
-from dprl.platform.reports.number_texts import epsilon_text, power_text
+from dprl.platform.reports.number_texts import delta_number, epsilon_text
 from dprl.platform.reports.templates import sentence
 from dprl.platform.reports.verdicts import trust_word
 from dprl.platform.results.cells import (
@@ -199,7 +199,7 @@ def line_labels(
             words.append("no privacy")
         own_deltas = {other.delta for other in families[given, cell.algorithm, cell.model] if other.certified}
         if cell.private and (len(own_deltas) > 1 or (len(deltas) > 1 and cell.delta > min(deltas))):
-            words.append(f"\u03b4 = {delta_text(cell.delta)}")
+            words.append(f"\u03b4 = {delta_number(cell.delta)}")
         if cell.private and not cell.certified:
             words.append("NO PRIVACY")
         without = ", ".join(words)
@@ -211,19 +211,14 @@ def line_labels(
     return found
 
 
-def delta_text(delta: float) -> str:
-    """Return a delta as 0, 10\u207b\u2076 or 2\u00b710\u207b\u2076."""
-    return "0" if delta == 0.0 else power_text(delta, short=True)
-
-
 # ---- kinds of charts ----
 
 
 class _Item(NamedTuple):
-    """A cell's points in one panel. panel: what the panel shows, '' if there is only one such thing in the chart."""
+    """A cell's points of one quantity, as columns of `Chart`; those that it lacks are missing values."""
 
     cell: Cell
-    panel: str
+    quantity: _Quantity
     points: Mapping[str, Any]
 
 
@@ -235,35 +230,22 @@ def _over_epsilon(
     if not certified:
         return []
     shown = [cell for cell in cells if cell.certified or not cell.private]
-    metric, labels = quantities[0].metric, [quantity.label for quantity in quantities]
-    floor = _floor(metric, [quantity.values(cell) for quantity in quantities for cell in shown])
+    floor = _floor(quantities[0].metric, [quantity.values(cell) for quantity in quantities for cell in shown])
     items = []
     for quantity in quantities:
         for cell in sorted(shown, key=lambda cell: cell.proved):
-            points: dict[str, Any] = {
-                **_interval(cell, quantity, floor),
-                "unlearned": _unlearned(cell, quantity.metric),
-            }
+            points: dict[str, Any] = _interval(cell, quantity, floor)
+            points["unlearned"] = _unlearned(cell, quantity.metric)
             if cell.private:
                 claimed = float(cell.row.get("claimed_epsilon", math.nan))
                 fails = cell.proved > claimed * SAME_EPSILON
                 points |= {"x": cell.proved, "fill": _fill(cell), "claimed": claimed if fails else math.nan}
-            items.append(_Item(cell, quantity.label if len(quantities) > 1 else "", points))
+            items.append(_Item(cell, quantity, points))
     ends = {cell.proved for cell in certified}
     ends |= {float(cell.row.get("claimed_epsilon", cell.proved)) for cell in certified}
     label = "Certified \u03b5 at the claimed \u03b4" if any(cell.delta for cell in certified) else "Certified \u03b5"
-    return _charts(
-        name,
-        title,
-        "points",
-        metric,
-        _ticked(f"{label} (left: more private)", ends),
-        " or ".join([labels[0], *(label.lower() for label in labels[1:])]),
-        floor,
-        items,
-        meaning=meaning,
-        unproved=_unproved(cells),
-    )
+    x = _ticked(f"{label} (left: more private)", ends)
+    return _charts(name, title, "points", x, floor, items, cells, meaning=meaning)
 
 
 def _over_horizons(name: str, title: str, cells: Sequence[Cell], quantity: _Quantity) -> list[Chart]:
@@ -285,20 +267,10 @@ def _over_horizons(name: str, title: str, cells: Sequence[Cell], quantity: _Quan
     items = []
     for cell in shown:
         points = {**_interval(cell, quantity, floor), "x": float(cell.row[_HORIZON])}
-        items.append(_Item(cell, "", {**points, "fill": _fill(cell) if cell.private else ""}))
+        items.append(_Item(cell, quantity, {**points, "fill": _fill(cell) if cell.private else ""}))
     x = _ticked("Horizon (steps)", {float(cell.row[_HORIZON]) for cell in shown}, log=False)
-    return _charts(
-        name,
-        title,
-        "points",
-        quantity.metric,
-        x,
-        quantity.label,
-        floor,
-        items,
-        epsilon=lambda cell: largest[id(cell)],
-        besides=_HORIZON,
-    )
+    labels: dict[str, Any] = {"epsilon": lambda cell: largest[id(cell)], "besides": _HORIZON}
+    return _charts(name, title, "points", x, floor, items, [], **labels)
 
 
 def _over_episodes(name: str, cells: Sequence[Cell], quantity: _Quantity) -> list[Chart]:
@@ -313,23 +285,13 @@ def _over_episodes(name: str, cells: Sequence[Cell], quantity: _Quantity) -> lis
         numbers, scale = _scaled(values, floor)
         y, low, high = scaled_band(numbers, scale, cell.range_of(metric))
         points = {"x": episodes, "y": y, "low": low, "high": high, "unlearned": _unlearned(cell, metric)}
-        items.append(_Item(cell, "", points))
+        items.append(_Item(cell, quantity, points))
     log, ends = metric.over == "sum", [episode for episodes, _ in curves for episode in episodes[[0, -1]]]
     x = Axis(f"{unit.capitalize()}s", log, (float(min(ends)) if log else 0.0, float(max(ends))))
     blocks = "so far" if log else f"of blocks of {unit}s, at most {_MOST_BLOCKS} a run, drawn at their ends"
-    return _charts(
-        name,
-        f"{quantity.label} over {unit}s",
-        "curves",
-        metric,
-        x,
-        quantity.label,
-        floor,
-        items,
-        epsilon=lambda cell: cell.proved,
-        meaning=f"Mean {metric.label} {blocks}. ",
-        unproved=_unproved(cells) if certified else [],
-    )
+    title, meaning = f"{quantity.label} over {unit}s", f"Mean {metric.label} {blocks}."
+    others = cells if certified else []
+    return _charts(name, title, "curves", x, floor, items, others, epsilon=lambda cell: cell.proved, meaning=meaning)
 
 
 def curve_of(cell: Cell, metric: Metric) -> tuple[np.ndarray, np.ndarray]:
@@ -394,24 +356,23 @@ def _charts(
     name: str,
     title: str,
     kind: Literal["points", "curves"],
-    metric: Metric,
     x: Axis,
-    y_title: str,
     floor: float | None,
     items: Sequence[_Item],
+    every: Sequence[Cell],
     *,
     epsilon: Callable[[Cell], float] | None = None,
     besides: str = "",
     meaning: str = "",
-    unproved: Sequence[str] = (),
 ) -> list[Chart]:
     """Return the chart with these points, as several if it has too many panels.
 
     There is a panel for each quantity, environment and length. If one has more than eight lines, there is one for each
-    trust model, too, and of curves for each certified epsilon; then it has the eight best lines. epsilon: of a cell,
-    for its label. besides: the setting on the x axis.
+    trust model, too, and of curves for each certified epsilon; then it has the eight best lines. every: cells of which
+    those that certify nothing are named in the caption. epsilon: of a cell, for its label. besides: the setting on the
+    x axis.
     """
-    curves, cells = kind == "curves", [item.cell for item in items]
+    curves, cells, metric = kind == "curves", [item.cell for item in items], items[0].quantity.metric
     lines = _lines(items, line_labels(cells, epsilon=epsilon), besides)
     if (lines.groupby("panel")["line"].nunique() > MOST_LINES).any():
         several = len({cell.model for cell in cells if cell.private}) > 1
@@ -435,15 +396,16 @@ def _charts(
         seeds=sorted({cell.seeds for cell in cells}),
         interval="bands of whole curves" if curves else "intervals",
         deltas=sorted({cell.delta for cell in cells if cell.certified}) or [0.0],
-        unproved=unproved,
+        unproved=_unproved(every),
         lost=len(table[["panel", "line"]].drop_duplicates()) - len(kept[["panel", "line"]].drop_duplicates()),
     )
-    y = _fitted(y_title, kept, floor, cells[0].range_of(metric)[0])
+    first, *more = dict.fromkeys(item.quantity.label for item in items)
+    y = _fitted(" or ".join([first, *map(str.lower, more)]), kept, floor, cells[0].range_of(metric)[0])
     panels = list(dict.fromkeys(kept["panel"]))
     each = math.ceil(len(panels) / math.ceil(len(panels) / MOST_PANELS))
     found = []
-    for i, first in enumerate(range(0, len(panels), each), start=1):
-        part = kept[kept["panel"].isin(panels[first : first + each])].reset_index(drop=True)
+    for i, start in enumerate(range(0, len(panels), each), start=1):
+        part = kept[kept["panel"].isin(panels[start : start + each])].reset_index(drop=True)
         names = (name, title) if i == 1 else (f"{name}_{i}", f"{title} ({i})")
         found.append(Chart(*names, caption, kind, part, x, y))
     return found
@@ -474,7 +436,7 @@ def _lines(
         return f"{SIZES[key]} = {plain(value)}" if key in SIZES else setting_text(key, value)
 
     private = sorted({part for cell, part in zip(cells, parts, strict=True) if cell.private}) if parts else []
-    quantities, rows = list(dict.fromkeys(item.panel for item in items)), []
+    quantities, rows = list(dict.fromkeys(item.quantity.label for item in items)), []
     for i, (item, (without, label)) in enumerate(zip(items, labels, strict=True)):
         cell = item.cell
         sizes = [cell.row.get(key) for key in keys]
@@ -483,8 +445,13 @@ def _lines(
         row |= {"epsilon": float(f"{cell.proved:.3g}")}
         for model, epsilon in ([parts[i]] if cell.private else private) if parts else [("", None)]:
             at = "" if epsilon is None else f"\u03b5 = {epsilon_text(epsilon, 3)}"
-            words = [item.panel, model, at, environment_text(cell.row, keys, word)]
-            place = quantities.index(item.panel), model, epsilon or 0.0, order
+            words = [
+                item.quantity.label if len(quantities) > 1 else "",
+                model,
+                at,
+                environment_text(cell.row, keys, word),
+            ]
+            place = quantities.index(item.quantity.label), model, epsilon or 0.0, order
             rows.append((place, {**row, "panel": ", ".join(filter(None, words))}))
     lines = pd.DataFrame([row for _, row in sorted(rows, key=lambda each: each[0])])
     alike = lines.groupby(["algorithm", "model"])

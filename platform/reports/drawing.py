@@ -305,7 +305,7 @@ def _put_scale(axis: Any, wanted: Axis) -> None:  # noqa: ANN401  # matplotlib's
 def tick_text(value: float) -> str:
     """Return a tick's text, e.g. '0.001', '30', '1k' or '2.5M'."""
     if 0.0 < abs(value) < 1e-4:
-        return power_text(value, 1, short=True)
+        return power_text(value, 1)
     return EngFormatter(sep="")(value) if abs(value) >= 1000.0 else f"{value:g}"
 
 

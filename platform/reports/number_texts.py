@@ -31,16 +31,11 @@ def rounded(value: float, digits: int = _TABLE) -> str:
     return f"{shown:,.{max(0, digits - 1 - exponent)}f}".replace("-", "\u2212")
 
 
-def power_text(value: float, digits: int = _TABLE, *, short: bool = False) -> str:
-    """Return a number as a power of ten, e.g. '10\u207b\u2076' for 1e-06 and '2.50 \u00d7 10\u207b\u2077'.
-
-    short: '2.5\u00b710\u207b\u2077' for the latter, as in figures.
-    """
+def power_text(value: float, digits: int = _TABLE) -> str:
+    """Return a number as a power of ten, e.g. '10\u207b\u2076' for 1e-06 and '2.5\u00b710\u207b\u2077'."""
     mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
     power = f"10{str(int(exponent)).translate(_SUPERSCRIPTS)}"
-    if float(mantissa) == 1.0:
-        return power
-    return f"{float(mantissa):g}\u00b7{power}" if short else f"{mantissa} \u00d7 {power}".replace("-", "\u2212")
+    return power if float(mantissa) == 1.0 else f"{float(mantissa):g}\u00b7{power}".replace("-", "\u2212")
 
 
 def number(value: float, infinite: str = "inf") -> str:
