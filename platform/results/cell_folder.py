@@ -18,20 +18,6 @@ from dprl.platform.errors import UserError, shortened, shown
 from dprl.privacy.certificate import SCHEMA, checksum
 
 _MADE_BY = ("dprl", "git_commit", "results_version", "python", "cpu")
-_NUMBER = (int, float, str)
-"""Types of a number in a certificate; infinity is written as the string 'inf'."""
-_NULL = type(None)
-_CERTIFICATE: Mapping[str, Any] = {
-    "trust_model": str,
-    "claimed": {"epsilon": (*_NUMBER, _NULL), "delta": (*_NUMBER, _NULL), "calibration": (str, _NULL)},
-    "proved": {"pure_epsilon": _NUMBER, "epsilon_at_claimed_delta": _NUMBER, "epsilon_at_delta": dict},
-    "noise": list,
-    "verdict": str,
-    "factor": (*_NUMBER, _NULL),
-}
-"""Fields that readers need, with their types."""
-_MARKER: Mapping[str, Any] = {"digest": str, "seconds": (int, float)}
-_VERSIONS: Mapping[str, Any] = {"results_version": str}
 _LONGEST_CAUSE = 120
 
 
@@ -98,12 +84,12 @@ class CellFolder:
         written = (self.certificate_file, self.records_file, self.policy_file, self.marker_file)
         if not self.state_file.exists() and any(file.exists() for file in written):
             with self._reading():
-                _fields(self.marker_file, _MARKER)
+                _json(self.marker_file, "digest", "seconds")
 
     def results(self) -> CellResults:
         """Read the results of a finished cell. Raises DamagedCellError."""
         with self._reading():
-            done = _fields(self.marker_file, _MARKER)
+            done = _json(self.marker_file, "seconds", "theorem", "derived")
             return CellResults(
                 records=_records(self.records_file),
                 certificate=self.certificate(),
@@ -111,7 +97,7 @@ class CellFolder:
                 finished_at=self.marker_file.stat().st_mtime,
                 theorem=str(done["theorem"]),
                 derived=dict(done["derived"]),
-                versions=_fields(self.versions_file, _VERSIONS),
+                versions=self.versions(),
             )
 
     def records(self, columns: Sequence[str]) -> pd.DataFrame:
@@ -133,14 +119,13 @@ class CellFolder:
         Raises DamagedCellError, and UserError for a cell of an earlier version.
         """
         with self._reading():
-            found = _fields(self.certificate_file, {"schema": str})
+            found = _json(self.certificate_file, "schema")
             if found["schema"] != SCHEMA:
                 rule = f"must be a cell of this version of dprl ({SCHEMA})"
                 made = f"{shown(found['schema'])} of dprl {found.get('version', 'earlier')}"
                 raise UserError(
                     f"{self.path}: {rule}, got {made}; run its experiment.yaml again, or read it with that version"
                 )
-            _require_fields(found, _CERTIFICATE, self.certificate_file.name)
             if found.get("checksum") != checksum(found):
                 raise ValueError(f"{self.certificate_file.name} was edited: its checksum does not match")
             return found
@@ -148,11 +133,7 @@ class CellFolder:
     def versions(self) -> dict[str, Any]:
         """Read the versions behind a finished cell, as from `sweeps.versions`. Raises DamagedCellError."""
         with self._reading():
-            found = _fields(self.versions_file, {})
-            if "source_digest" in found:  # of cells from before there were versions of results
-                found.setdefault("results_version", found["source_digest"])
-            _require_fields(found, _VERSIONS, self.versions_file.name)
-            return found
+            return _json(self.versions_file, "results_version")
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -178,25 +159,12 @@ class CellFolder:
         return sorted(file for file in files if file not in (self.state_file, self.marker_file))
 
 
-def _fields(file: Path, expected: Mapping[str, Any]) -> dict[str, Any]:
-    """Read a JSON mapping that has the expected fields. Raises OSError, ValueError."""
+def _json(file: Path, *fields: str) -> dict[str, Any]:
+    """Read a JSON mapping that has these fields. Raises OSError, ValueError."""
     found = json.loads(file.read_text(encoding="utf-8"))
-    _require_fields(found, expected, file.name)
-    return dict(found)
-
-
-def _require_fields(found: object, expected: Mapping[str, Any], place: str) -> None:
-    """Raise ValueError unless `found` is a mapping that has the expected fields."""
-    if not isinstance(found, Mapping):
-        raise ValueError(f"{place} must be a mapping, got {shown(found)}")
-    for name, kind in expected.items():
-        if name not in found:
-            raise ValueError(f"{place} lacks {name}")
-        value = found[name]
-        if isinstance(kind, Mapping):
-            _require_fields(value, kind, f"{place}: {name}")
-        elif not isinstance(value, kind):
-            raise ValueError(f"{place}: {name} must be of another type, got {shown(value)}")
+    if not isinstance(found, dict) or not found.keys() >= {*fields}:
+        raise ValueError(f"{file.name} must be a mapping with {', '.join(fields)}")
+    return found
 
 
 def _records(file: Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
