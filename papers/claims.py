@@ -227,14 +227,11 @@ def gradient_claims() -> list[Row]:
 # ---- Gram matrices ----
 
 
-def gram_noise(mechanism: str, agents: int, features: int, ratio: float = 1.0) -> gram.Gram:
-    """Return noise of the printed scale after the clips, for agents with `features` features each and known rewards.
-
-    ratio: B / b of bounded Laplace noise.
-    """
+def gram_noise(mechanism: str, agents: int, features: int) -> gram.Gram:
+    """Return noise of the printed scale after the clips, for agents with `features` features each and known rewards."""
     layout = StatisticsLayout(HORIZON, agents * features, agents, agents, _REWARD_FEATURES)
     delta = DELTA if mechanism in (gram.GramGaussian.name, gram.GramUniform.name) else 0.0
-    settings = {"calibration": "printed", "clipping": "device", "rewards": "public", "bound_ratio": ratio}
+    settings = {"calibration": "printed", "clipping": "device", "rewards": "public", "bound_ratio": 1.0}
     config = StatisticsPrivacy("ldp", EPSILON, delta, mechanism=mechanism, **settings)  # type: ignore[arg-type]
     return cast(gram.Gram, config.build(layout, 1, Streams(0, "printed noise")).query.law)
 

@@ -1,15 +1,13 @@
-"""Orders of regret and privacy of [TH23] beside ours: MA-LDP on its network, with four mechanisms.
+"""Orders of regret of [TH23] beside ours: MA-LDP on its network, with four mechanisms.
 
 Figure 1 is a picture without readable values, so there are no numbers to compare with; none are guessed.
-Paper: [TH23] Tables 1 and 2, Theorems 9, 10 and 11, sec. 8.
+Paper: [TH23] Table 2, Theorems 9, 10 and 11, sec. 8.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,15 +17,11 @@ from scipy import stats
 from dprl.algorithms.base import REGRET, SATURATED, Float64Array
 from dprl.algorithms.ma_ldp.algorithm import INDEFINITE
 from dprl.envs.network_mdp import NetworkMDP
-from dprl.papers import claims
 from dprl.papers.compare import Section, bootstrap, ratio, values
 from dprl.platform.configs.experiment import Scalar
-from dprl.platform.reports.audits import finding_row
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.inference import LEVEL, holm
 from dprl.platform.results.summary import by_seed
-from dprl.privacy.audits.distinguishing_attack import audit_page
-from dprl.privacy.audits.findings import Claim, Finding
 
 TITLE = (
     "Reproduction: MA-LDP of Trivedi and Hemachandra, 'Local Differential Privacy Preserving Mechanisms for "
@@ -38,9 +32,8 @@ NOTES = """\
 Network of sec. 8 with n = d = 2, H = 5, gap 1/6 (D21), rewards 0.005 and 1 (D22), K = 8500; our choice: bonus
 constant 1 and \u03b4 = \u03b1 = 0.1. Printed noise sends rewards in the clear (D6) without clips (D7). Ratios are of
 mean R_K with bootstrap intervals; p by 9,999 one-sided permutations, adjusted by Holm within a reading. R_K of a cell
-is compared with that of random actions by t tests, adjusted by Holm over the private cells. Privacy: one message at
-\u03b5 = 1, \u03b4 = 1e-5, after the clips; as printed no mechanism has a finite \u03b5. `dprl audit --papers` explains
-the columns.
+is compared with that of random actions by t tests, adjusted by Holm over the private cells. As printed no mechanism has
+a finite \u03b5; `dprl audit --papers` has the claims of Table 1 on privacy after the clips, rows M1 to M4.
 
 A ten-thousandth of the noise comes with a thousandth of the bonus and a tenth of the shift. These factors were chosen
 after seeing results, then run with other seeds, as were the printed cells. `dprl certify ma_ldp_mechanisms` prints all
@@ -49,7 +42,7 @@ certificates, `dprl reproduce th23 --json` all numbers.
 
 # ---- settings: readings of the paper, and other noise ----
 
-GAUSSIAN, LAPLACE, UNIFORM, BOUNDED = "gram_gaussian", "gram_laplace", "gram_uniform", "gram_bounded_laplace"
+GAUSSIAN, LAPLACE, BOUNDED = "gram_gaussian", "gram_laplace", "gram_bounded_laplace"
 EPISODES, HORIZON, DELTA = 8500, 5, 0.1
 """DELTA is our choice: the paper names none for its experiments."""
 _JOINT: dict[str, Scalar] = {"algorithm.value": "joint"}
@@ -74,8 +67,7 @@ GROUPS: dict[str, dict[str, Scalar]] = {
 }
 """Cells that share settings; an experiment belongs to the first group that fits."""
 
-# ---- the paper: which regret exceeds which and by what ratio, and Table 1 on privacy ----
-
+# ---- the paper: which regret exceeds which and by what ratio ----
 
 ORDERS = [
     ("Theorem 9", (LAPLACE, 0.1), (LAPLACE, 0.2), math.sqrt(2.0)),
@@ -85,13 +77,7 @@ ORDERS = [
     ("Theorem 10", (GAUSSIAN, 0.2), (LAPLACE, 0.2), math.log(HORIZON / DELTA) ** 0.25),
 ]
 """The place, the mechanism and epsilon of more regret and of less, and the ratio."""
-NAMES = {GAUSSIAN: "Gaussian", LAPLACE: "Laplace", UNIFORM: "uniform", BOUNDED: "bounded Laplace"}
-PRIVACY = {GAUSSIAN: "(\u03b5, \u03b4)", LAPLACE: "(\u03b5, 0)", UNIFORM: "(0, \u03b4)", BOUNDED: "(\u03b5, 0)"}
-"""Claims of Table 1 on privacy, by mechanism."""
-ATTACKED = {GAUSSIAN: "M1", UNIFORM: "M3", BOUNDED: "M4"}
-"""Rows of `dprl audit --papers` for n = d = 2; Laplace's violation is too rare for sampling."""
-EXAMPLES = ((2, 2), (10, 5))
-"""Values of (n, d): the network that is run, and a larger one."""
+NAMES = {GAUSSIAN: "Gaussian", LAPLACE: "Laplace"}
 
 # ---- our runs ----
 
@@ -143,7 +129,6 @@ def sections(runs: pd.DataFrame) -> list[Section]:
     return [
         Section("Regret beside random actions", random_table(runs)),
         Section("Orders of regret", order_table(runs)),
-        privacy_table(),
         Section("Means of all cells", means, pd.DataFrame()),
     ]
 
@@ -201,27 +186,3 @@ def permutation_p(one: Float64Array, other: Float64Array) -> float:
     generator, n = np.random.default_rng([len(one), len(other)]), 9999
     tested = stats.permutation_test((one, other), larger, alternative="greater", n_resamples=n, random_state=generator)
     return float(tested.pvalue)
-
-
-def proved(mechanism: str, agents: int, features: int) -> Finding:
-    """Return the claim on noise of printed scale after the clips, with known rewards, and its proof."""
-    epsilon, delta = claims.EPSILON, claims.DELTA
-    claim = Claim(0.0 if mechanism == UNIFORM else epsilon, delta if mechanism in (GAUSSIAN, UNIFORM) else 0.0)
-    return Finding(mechanism, "", claim, claims.gram_proof(claims.gram_noise(mechanism, agents, features), claim))
-
-
-def privacy_table() -> Section:
-    """Return Table 1: claims, proofs for both examples, and attacks, which take some seconds."""
-    cases = (one.finding for one in claims.gram_claims() if one.finding.name in ATTACKED.values())
-    attacks = {one.name: one for one in audit_page(cases)}
-    data, shown = [], []
-    for (mechanism, name), (agents, features) in itertools.product(NAMES.items(), EXAMPLES):
-        finding = proved(mechanism, agents, features)
-        if (agents, features) == EXAMPLES[0] and mechanism in ATTACKED:
-            finding = replace(finding, measurement=attacks[ATTACKED[mechanism]].measurement)
-        about = {"mechanism": name, "Table 1": PRIVACY[mechanism], "n": agents, "d": features}
-        texts = finding_row(finding)[3:]
-        heads = ("claimed", "pure", "at a delta", "by proof", "measured", "by sampling")
-        shown.append({**about, **dict(zip(heads, texts, strict=True))})
-        data.append({**about, **finding.to_dict()})
-    return Section("Table 1: privacy after the clips", pd.DataFrame(data), pd.DataFrame(shown))

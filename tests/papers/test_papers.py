@@ -172,20 +172,6 @@ def test_only_what_is_called_not_private_has_less_noise_than_it_claims() -> None
         assert weak == key["group"].startswith("NOT PRIVATE")
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "agents", "features", "expected"),
-    [
-        (th23.GAUSSIAN, 10, 5, "holds"),
-        (th23.LAPLACE, 2, 2, "holds"),
-        (th23.LAPLACE, 10, 5, "holds_approximately"),
-        (th23.UNIFORM, 2, 2, "fails"),
-        (th23.BOUNDED, 2, 2, "fails"),
-    ],
-)
-def test_which_claims_survive_the_clips(mechanism: str, agents: int, features: int, expected: str) -> None:
-    assert th23.proved(mechanism, agents, features).white_box == expected
-
-
 # ---- the command ----
 
 
