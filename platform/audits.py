@@ -30,6 +30,7 @@ from dprl.privacy.audits.privatizer_probes import (
 from dprl.privacy.designs.base import AUTO
 from dprl.privacy.ledger import Ledger
 from dprl.privacy.mechanisms.base import IDEALISED
+from dprl.privacy.noise_design import NoiseDesign
 from dprl.privacy.queries.counts import CountQuery
 from dprl.privacy.queries.gradients import GradientQuery
 from dprl.privacy.queries.linear_statistics import StatisticsQuery
@@ -52,21 +53,6 @@ _WINDOWS = 5
 """Windows of gradients in an attack on a counter."""
 
 
-class _AuditedCell(NamedTuple):
-    """A cell under audit."""
-
-    experiment: Experiment
-    privatizer: Any
-    claim: Claim
-    ledger: Ledger
-    seed: int
-
-    @classmethod
-    def of(cls, experiment: Experiment, seed: int) -> _AuditedCell:
-        made: Any = experiment.privatizer()
-        return cls(experiment, made, claim_of(made), made.planned_ledger(), seed)
-
-
 def claim_of(privatizer: Privatizer[Any]) -> Claim:
     """Return the claim of a cell, with an infinite epsilon if nothing is claimed."""
     claimed = privatizer.design.claimed
@@ -75,12 +61,23 @@ def claim_of(privatizer: Privatizer[Any]) -> Claim:
     return Claim(claimed.epsilon, claimed.delta, privatizer.design.source)
 
 
+class _AuditedCell(NamedTuple):
+    """A cell under audit, with its privatizer, claim and planned ledger."""
+
+    experiment: Experiment
+    privatizer: Any
+    claim: Claim
+    ledger: Ledger
+    seed: int
+
+
 def audit_experiment(experiment: Experiment, runs: int = DEFAULT_RUNS, seed: int = 0) -> list[Finding]:
     """Return the findings on one cell: attacks on its noise, or the proof alone if there is no noise or no probe.
 
     All measured bounds hold together with 95 % confidence. Raises ValueError if the settings do not fit together.
     """
-    cell = _AuditedCell.of(experiment, seed)
+    made: Any = experiment.privatizer()
+    cell = _AuditedCell(experiment, made, claim_of(made), made.planned_ledger(), seed)
     attacks = _ATTACKS[experiment.algorithm.releases](cell, runs)
     return audit_page(attacks or [_case(cell, "noise", None, runs)], seed, ALPHA)
 
@@ -109,34 +106,25 @@ def last_bits(experiment: Experiment) -> str | None:
 
 def _case(cell: _AuditedCell, name: str, attack: Attack | None, runs: int) -> Finding:
     """Return an attack on the cell's claim."""
-    ledger = cell.ledger
-    proof = proof_of(ledger.curve, cell.claim, exact=ledger.design.attained, raw=ledger.design.has_raw_release)
-    return Finding(name, _subject(cell), cell.claim, proof, attack=attack, runs=runs)
+    design = cell.ledger.design
+    proof = proof_of(cell.ledger.curve, cell.claim, exact=design.attained, raw=design.has_raw_release)
+    return Finding(name, _noise_text(design), cell.claim, proof, attack=attack, runs=runs)
 
 
-def _subject(cell: _AuditedCell) -> str:
-    """Return the noise of a cell in a few words."""
-    if isinstance(cell.privatizer.query, CountQuery):
-        query = cell.privatizer.query
-        report, counter, families = query.report, query.counter, len(query.encoding.released.families)
-        if report is not None:
-            return f"{report.name} reports, scale {report.scale:.4g}, released families: {families}"
-        if counter.node is None:
-            return "no noise"
-        node = counter.node
-        return f"{counter.name} of {node.name}, scale {node.scale:.4g}, released families: {families}"
-    told = ", ".join(_noise(release.channel, release.mechanism) for release in cell.ledger.design.releases)
-    many = cell.experiment.algorithm.releases == "gradients" and cell.ledger.design.submissions > 1
-    return told + (f", {cell.ledger.design.submissions} submissions an agent" if many else "")
+def _noise_text(design: NoiseDesign[Any]) -> str:
+    """Return the noise of each channel in a few words: mechanism, its least and largest scale, and counter."""
+    channels: dict[str, list[str]] = {}
 
+    def add(name: str, law: Any, counter: Any) -> None:  # noqa: ANN401 - any mechanism and counter
+        scales = sorted(scale for scale in getattr(law, "scales", (getattr(law, "scale", 0.0),)) if scale)
+        ends = dict.fromkeys(f"{scale:.4g}" for scale in (*scales[:1], *scales[-1:]))
+        text = "no noise" if law is None else law.name + f", scale {' to '.join(ends)}" * bool(ends)
+        channels.setdefault(text if counter is None else f"{text}, {counter.name}", []).append(name)
 
-def _noise(name: str, mechanism: Any) -> str:  # noqa: ANN401 - any mechanism of a release
-    if mechanism is None:
-        return f"{name}: no noise"
-    scales = sorted({scale for scale in getattr(mechanism, "scales", ()) if scale > 0.0})
-    scales = scales or [scale for scale in [getattr(mechanism, "scale", 0.0)] if scale]
-    ends = [f"{scale:.4g}" for scale in dict.fromkeys((*scales[:1], *scales[-1:]))]
-    return f"{name}: {mechanism.name}" + (f", scale {' to '.join(ends)}" if ends else "")
+    for release in design.releases:
+        add(release.channel, release.mechanism, release.counter)
+    told = "; ".join(f"{', '.join(names)}: {text}" for text, names in channels.items())
+    return told + f", {design.submissions} submissions an agent" * (design.submissions > 1)
 
 
 def _streams(experiment: Experiment, seed: int) -> Streams:
@@ -147,18 +135,16 @@ def _streams(experiment: Experiment, seed: int) -> Streams:
 
 def count_privatizer(experiment: Experiment, horizon: int, episodes: int, seed: int = 0) -> CountPrivatizer:
     """Return the privatizer of the cell's settings for its algorithm's families, with fewer steps and episodes."""
-    query = cast(CountPrivatizer, experiment.privatizer()).query
-    families = probe_families(query.families, horizon)
-    privacy = cast(CountPrivacy, _unshuffled(_named(experiment.privacy, query), query))
-    return privacy.build(families, episodes - 1, _streams(experiment, seed), growth=_growth(query))
-
-
-def _named(privacy: Any, query: CountQuery) -> Any:  # noqa: ANN401 - any settings
-    """Return the settings with the names of the cell's noise in place of 'auto': it may differ for few users."""
-    counter = query.counter
-    parts = {"mechanism": query.law, "counter": counter if counter.node else None}
+    query, privacy = cast(CountPrivatizer, experiment.privatizer()).query, cast(CountPrivacy, experiment.privacy)
+    # 'auto' may choose other noise for few users.
+    parts = {"mechanism": query.law, "counter": query.counter if query.counter.node else None}
     chosen = {key: part.name for key, part in parts.items() if part and getattr(privacy, key, None) == AUTO}
-    return replace(privacy, **chosen)
+    privacy = replace(privacy, **chosen)  # type: ignore[arg-type]
+    if privacy.model == SHUFFLE:  # few users cannot represent a block, so messages are attacked before shuffling
+        each = query.events("seeded")[0].curve().pure_epsilon
+        privacy = CountPrivacy("ldp", each, families="one_hot", mechanism=privacy.mechanism)
+    families = probe_families(query.families, horizon)
+    return privacy.build(families, episodes - 1, _streams(experiment, seed), growth=_growth(query))
 
 
 def statistics_privatizer(experiment: Experiment, sizes: tuple[int, int, int], seed: int = 0) -> StatisticsPrivatizer:
@@ -170,14 +156,6 @@ def statistics_privatizer(experiment: Experiment, sizes: tuple[int, int, int], s
     privacy = cast(StatisticsPrivacy, experiment.privacy)
     users = _USERS if whole.server_noise else 1
     return privacy.build(small, users, _streams(experiment, seed), growth=_growth(whole.query))
-
-
-def _unshuffled(privacy: Any, query: CountQuery) -> Any:  # noqa: ANN401 - any settings, and the query they built
-    """Return the settings, or those of messages before shuffling, because few users cannot represent a block."""
-    if privacy.model != SHUFFLE:
-        return privacy
-    each = query.events("seeded")[0].curve().pure_epsilon
-    return CountPrivacy("ldp", each, families="one_hot", mechanism=privacy.mechanism)
 
 
 def _growth(query: CountQuery | StatisticsQuery) -> float:
