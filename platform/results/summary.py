@@ -20,6 +20,8 @@ if TYPE_CHECKING:  # `dprl certify` reads certificates, and pandas is slow to lo
     from dprl.platform.results.cell_folder import CellResults
 
 _MOST_SATURATED = 0.99
+_ENDS = ("", "_lower", "_upper")
+"""Suffixes of the columns of a number and of the ends of its interval."""
 SATURATION_NOTE = "bonus saturated: estimates stayed at their caps, so regret grew linearly"
 PROVES_NOTHING = "the release proves nothing"
 SATURATION_REMEDY = "more episodes, a larger epsilon or, without a theorem, a smaller algorithm.bonus_scale"
@@ -158,15 +160,14 @@ def summary_row(experiment: Experiment, results: CellResults) -> dict[str, Any]:
     row: dict[str, Any] = {"cell": experiment.digest, **experiment.parameters()}
     row |= {key: label for key, label in labels.items() if label}
     for metric in metrics:
-        found = _metric_columns(metric, records, horizon_of(experiment))
-        row |= found or {name: finals[name] for name in _with_ends(metric.name)}
+        row |= _metric_columns(metric, records, horizon_of(experiment))
     note = SATURATION_NOTE if learned_nothing(records) else ""
     if not getattr(experiment.algorithm, "online", True):
         last = records[records["episode"] == records["episode"].max()]
         nothing = {LOWER_BOUND.name, SATURATED.name} <= {*records} and not last[LOWER_BOUND.name].any()
         share = f"{last[SATURATED.name].mean():.0%}" if nothing else ""
         note = f"{PROVES_NOTHING} (lower bound 0); actions are arbitrary in {share} of all (h, s, a)" if nothing else ""
-    low, high = reward_range(experiment)
+    low, high = map(float, getattr(experiment.env, "reward_range", (0.0, 1.0)))  # of the own rewards, mapped to [0, 1]
     if (low, high) != (0.0, 1.0):
         finals |= {"derived_reward_low": low, "derived_reward_high": high}
     return {**row, **finals, "theorem": results.theorem, "note": note}
@@ -176,17 +177,15 @@ def headline_numbers(metrics: Sequence[Metric], records: pd.DataFrame, horizon: 
     """Return the headline of the whole run, as the summary has it, with the ends of its interval; {} without one."""
     metric = headline(metrics)
     found = {} if metric is None else _metric_columns(metric, records, horizon)
-    return {} if metric is None else {name: found[name] for name in _with_ends(metric.name) if name in found}
+    return {name: value for name, value in found.items() if metric and name.removeprefix(metric.name) in _ENDS}
 
 
 def final_numbers(metrics: Sequence[Metric], results: CellResults) -> dict[str, Any]:
     """Return the numbers of a finished cell only: medians with intervals, halving, privacy, derived numbers."""
-    records = results.records
-    last = records[records["episode"] == records["episode"].max()]
-    found: dict[str, Any] = {}
+    records, found = results.records, dict[str, Any]()
     for metric in metrics:
         if metric.across == "median":
-            found |= _named(metric.name, median_interval(last[metric.name].to_numpy()))
+            found |= _metric_columns(metric, records, math.inf)
     # Without any regret in the first policy there is nothing to halve.
     if REGRET in metrics and records.loc[records["episode"] == records["episode"].min(), "regret"].any():
         values = halved_at(records)
@@ -195,24 +194,20 @@ def final_numbers(metrics: Sequence[Metric], results: CellResults) -> dict[str, 
     return {**found, **privacy_columns(results.certificate), **derived}
 
 
-def reward_range(experiment: Experiment) -> tuple[float, float]:
-    """Return the range of the environment's own rewards that is mapped to [0, 1]."""
-    low, high = getattr(experiment.env, "reward_range", (0.0, 1.0))
-    return float(low), float(high)
-
-
 def horizon_of(experiment: Experiment) -> float:
     """Return the largest number of steps of an episode."""
     return float(experiment.parameters().get("env.horizon", math.inf))
 
 
 def _metric_columns(metric: Metric, records: pd.DataFrame, horizon: float) -> dict[str, float]:
-    """Return the summary's columns of a metric besides the final numbers, none for a median; see docs/metrics.md."""
+    """Return the summary's columns of a metric, see docs/metrics.md."""
     low, high = metric.range(horizon)
     name, (episodes, values) = metric.name, by_seed(records, metric.name)
     last, lengths = values[-1], np.diff(episodes, prepend=0)
+    if metric.across == "median":
+        return _named(name, median_interval(last))
     if metric.over == "last":
-        return _with_band(name, last, (low, high)) if metric.across == "mean" else {}
+        return _with_band(name, last, (low, high))
     if metric.over == "mean":
         if not metric.headline:
             run = float(np.average(bands(values)[0], weights=lengths))
@@ -241,12 +236,8 @@ def _with_band(name: str, values: np.ndarray, bounds: tuple[float, float]) -> di
 
 
 def _named(name: str, numbers: tuple[float, float, float]) -> dict[str, float]:
-    return dict(zip(_with_ends(name), numbers, strict=True))
-
-
-def _with_ends(name: str) -> tuple[str, str, str]:
-    """Return the columns of a number and of the ends of its interval."""
-    return name, f"{name}_lower", f"{name}_upper"
+    """Return a number and the ends of its interval by their columns."""
+    return {f"{name}{end}": number for end, number in zip(_ENDS, numbers, strict=True)}
 
 
 # ---- certificates ----
