@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from dprl.platform.configs.experiment import NOT_OF_NOISE
 from dprl.platform.configs.yaml_text import read_yaml
 from dprl.platform.errors import UserError, broken_rule, first_line, shown
@@ -47,8 +45,7 @@ def _cells_of(word: str, whole: bool) -> list[tuple[str, str]]:
         rule = "must be finished, because cells that are not may have asked users, too"
         found = f"{len(cells)} of {planned} cells of {layout.name}"
         raise broken_rule("SWEEP", rule, found, f"resume with `{layout.status().command}`")
-    rows = layout.summary() if layout.summary_file.is_file() else pd.DataFrame({"cell": [], "label": []})
-    labels = dict(zip(rows["cell"], rows["label"].astype(str), strict=True))
+    labels: Any = layout.summary().set_index("cell")["label"].astype(str) if layout.summary_file.is_file() else {}
     return [(os.path.relpath(cell.path), labels.get(cell.path.name, "")) for cell in cells]
 
 

@@ -168,24 +168,12 @@ class SweepLayout:
 
     def cells(self, experiments: Sequence[Experiment]) -> list[SweepCell]:
         """The sweep's cells in grid order; grid points that are the same experiment are one cell."""
-        distinct = list({experiment.digest: experiment for experiment in experiments}.values())
-        varying = varying_keys(distinct)
+        distinct = {experiment.digest: experiment for experiment in experiments}
+        varying, locks = varying_keys([*distinct.values()]), self.folder / "locks"
         return [
-            SweepCell(
-                experiment=experiment,
-                label=experiment.short_name(varying),
-                folder=CellFolder(self.cell_folder(experiment.digest)),
-                lock_path=self.folder / "locks" / experiment.digest,
-            )
-            for experiment in distinct
+            SweepCell(cell, cell.short_name(varying), CellFolder(self.cell_folder(digest)), locks / digest)
+            for digest, cell in distinct.items()
         ]
-
-    def cell_folders(self) -> list[Path]:
-        """Return the folders of all cells of all calls."""
-        folder = self.folder / "cells"
-        if not folder.is_dir():
-            return []
-        return [f for f in folder.iterdir() if _DIGEST.fullmatch(f.name) and f.is_dir() and not f.is_symlink()]
 
     def require_no_links(self, digests: Sequence[str]) -> None:
         """Raise UserError if the sweep, or a cell, would write to or delete files at the target of a link."""
@@ -198,7 +186,8 @@ class SweepLayout:
 
     def delete_cells(self) -> int:
         """Remove every cell of this sweep and return how many there were; keep everything else in the folder."""
-        cells = self.cell_folders()
+        cells = [cell for cell in self.cell_folder("").glob("*") if _DIGEST.fullmatch(cell.name)]
+        cells = [cell for cell in cells if cell.is_dir() and not cell.is_symlink()]
         for cell in cells:
             with FolderLock(self.folder / "locks" / cell.name, _ORPHAN_PATIENCE):
                 # The marker first: a kill between two files must not leave a cell that counts as finished.

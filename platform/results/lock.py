@@ -6,8 +6,8 @@ import errno
 import fcntl
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 
 from dprl.atomic_files import open_regular
 from dprl.platform.errors import UserError
@@ -35,7 +35,10 @@ class FolderLock:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, ours = self._opened()
         deadline = time.monotonic() + self.patience
-        while not _try_lock(descriptor):
+        while True:
+            with suppress(BlockingIOError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
             if time.monotonic() >= deadline:
                 holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
                 os.close(descriptor)
@@ -68,15 +71,5 @@ class FolderLock:
         self.acquire()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
