@@ -35,7 +35,6 @@ _CONNECT_SECONDS = 10.0
 _ANSWER_SECONDS = 60.0
 """Timeout of a request. Ray's own client would wait forever for a head that has vanished."""
 _POLL_SECONDS, _PATIENCE_SECONDS = 2.0, 60.0
-_EXAMPLE = "write e.g. --address http://HOST:8265"
 # They would override the address, or send the token to any server.
 _VARIABLES = ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS", MODE_VARIABLE)
 _CHATTY = ("ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk", "ray._private.runtime_env.packaging")
@@ -102,18 +101,16 @@ class Dashboard(JobSubmissionClient):
 def _checked(address: str) -> str:
     """Return the address without a slash at its end. Raises UserError."""
     rule = "must be the address of Ray's dashboard, http://HOST:PORT"
+    remedy = "write e.g. --address http://HOST:8265"
     try:
         parts = urllib.parse.urlsplit(address)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise broken_rule("--address", f"{rule} ({error})", address, _EXAMPLE) from None
-    if parts.scheme not in {"http", "https"} or not host:
-        near = f"write --address http://{address}" if "://" not in address and ":" in address else _EXAMPLE
-        raise broken_rule("--address", rule, address, near)
+        raise broken_rule("--address", f"{rule} ({error})", address, remedy) from None
     if parts.username is not None:
         raise broken_rule("--address", f"{rule}, without a password", host, "remove the part before the @")
-    if parts.path.strip("/") or parts.query or parts.fragment:
-        raise broken_rule("--address", rule, address, "remove the part after the port")
+    if parts.scheme not in {"http", "https"} or not host or parts.path.strip("/") or parts.query or parts.fragment:
+        raise broken_rule("--address", rule, address, remedy)
     return f"{parts.scheme}://{parts.netloc}"
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,9 +25,8 @@ from dprl.sources import code_digest
 
 _CONNECT_SECONDS = 10.0
 _ANY_CALL = "/ray.rpc.NodeInfoGcsService/CheckAlive"
-_HTTP2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
-_HTTP2_SETTINGS = b"\4"
-"""RFC 9113: a client's first bytes, with empty settings, and the fourth byte of the answering frame."""
+_SILENCE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNKNOWN)
+"""Where nothing listens, or something other than Ray."""
 _ANSWER_SECONDS = 180.0
 """A node that runs its first task of a job has to fetch the code and to start a process."""
 
@@ -38,39 +36,33 @@ def require_reachable(address: str) -> None:
 
     Ray itself would try for minutes. A token is only sent to a server that asks for one.
     """
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host:
-        return  # 'auto', which Ray looks up itself
-    encrypted = os.environ.get("RAY_USE_TLS", "0") != "0"
-    try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS) as connection:
-            if not encrypted:
-                connection.sendall(_HTTP2_GREETING)
-                if connection.recv(9)[3:4] != _HTTP2_SETTINGS:
-                    raise ConnectionError("what listens there is not Ray")
-    except (OSError, ValueError, OverflowError) as error:
-        rule, remedy = f"must be where Ray listens ({error})", "check it with `ray status --address ADDR`"
-        raise broken_rule("address", rule, address, remedy) from error
-    server, place = f"{host}:{port}", f"address: {address}"
-    if encrypted or not _refuses(server, None):
+    server = address.removeprefix("ray://")
+    if ":" not in server or os.environ.get("RAY_USE_TLS", "0") != "0":
+        return  # 'auto', which Ray looks up itself, and encrypted connections
+    code = _answer(server, None)
+    if code in _SILENCE:
+        rule = f"must be where Ray listens ({code.name.lower()})"
+        raise broken_rule("address", rule, address, "check it with `ray status --address ADDR`")
+    if code != grpc.StatusCode.UNAUTHENTICATED:
         return
-    token = user_token(place)
+    token = user_token(f"address: {address}")
     if os.environ.get(MODE_VARIABLE, TOKEN_MODE).lower() != TOKEN_MODE:
         raise broken_rule(MODE_VARIABLE, f"must be {TOKEN_MODE} for {address}", os.environ[MODE_VARIABLE], "unset it")
-    if _refuses(server, token):
-        raise UserError(f"{place} refuses the token, which must be that of the cluster; {WHERE_TOKENS_ARE}")
+    if _answer(server, token) == grpc.StatusCode.UNAUTHENTICATED:
+        rule = "refuses the token, which must be that of the cluster"
+        raise UserError(f"address: {address} {rule}; {WHERE_TOKENS_ARE}")
     os.environ[MODE_VARIABLE] = TOKEN_MODE
 
 
-def _refuses(server: str, token: str | None) -> bool:
-    """Whether the server turns away a call with this token, or without one."""
+def _answer(server: str, token: str | None) -> grpc.StatusCode:
+    """Return the server's answer to a call with this token, or without one."""
     metadata = [] if token is None else [("authorization", f"Bearer {token}")]
     with grpc.insecure_channel(server, [("grpc.enable_http_proxy", 0)]) as connection:
         try:
             connection.unary_unary(_ANY_CALL)(b"", timeout=_CONNECT_SECONDS, metadata=metadata)
         except grpc.RpcError as error:
-            return bool(error.code() == grpc.StatusCode.UNAUTHENTICATED)
-    return False
+            return error.code()
+    return grpc.StatusCode.OK
 
 
 class NodeView(NamedTuple):

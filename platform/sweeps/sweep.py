@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Literal
 
 import pandas as pd
 
-from dprl.algorithms import Metric
-from dprl.algorithms.base import headline
 from dprl.atomic_files import write_text
 from dprl.compiled import cache_is_empty, compilations
 from dprl.platform.configs.experiment import Experiment, unequal_schedules
@@ -35,7 +33,7 @@ from dprl.platform.results.layout import (
     require_journals,
     require_name,
 )
-from dprl.platform.results.summary import block_column, summary_row
+from dprl.platform.results.summary import summary_row
 from dprl.platform.sweeps.cell import CELL_ERRORS, LockedCell, cause_of, second_release
 from dprl.platform.sweeps.events import CellEvent, CellProgress, RayLostError
 from dprl.platform.sweeps.progress import ProgressDisplay
@@ -57,7 +55,6 @@ _FIRST_TO_READ = 2
 _UNSEEN_SECONDS = 90.0
 """For the files of a cell that another node has finished: NFS remembers for up to a minute that a file was not there,
 and this process has looked for them at the start."""
-_NOTICED_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -216,7 +213,6 @@ class _Sweep:
                 for cell in done:
                     # Left by a kill between marker and removal; under jdp it has exact counts.
                     cell.folder.state_file.unlink(missing_ok=True)
-                    self._read(cell)
                     self.exporter.record(cell)
                 if todo:
                     self._execute(todo, ray)
@@ -345,10 +341,8 @@ class _Sweep:
         self.display.advanced(cell.label, progress.fraction, f"{progress.seed_index + 1} of {cell.experiment.seeds}")
 
     def _finished(self, cell: SweepCell) -> None:
-        """Record the cell and show its headline metric."""
         results = self._read(cell)
-        learned = _first_and_last(cell.experiment.metrics, results.records)
-        self.display.ended(cell.label, f"done in {results.seconds:.1f} s{learned}")
+        self.display.ended(cell.label, f"done in {results.seconds:.1f} s")
         self.layout.failure_log(cell.digest).unlink(missing_ok=True)
         self.exporter.record(cell)
 
@@ -458,16 +452,6 @@ class _Sweep:
         return f"{self.store.shown.rstrip('/')}{self.exporter.page}" if served else f"mlflow at {self.store.shown}"
 
 
-def _first_and_last(metrics: Sequence[Metric], records: pd.DataFrame) -> str:
-    """Return the headline metric's mean in the first and in the last block, as text; '' if there is none."""
-    metric = headline(metrics)
-    if metric is None:
-        return ""
-    means = records.groupby("episode")[block_column(metric)].mean()
-    name = f"{metric.label}/episode" if metric.over == "sum" else metric.label
-    return f", {name} {means.iloc[0]:.3g} -> {means.iloc[-1]:.3g}"
-
-
 def run_in_process(cells: Iterable[SweepCell]) -> Iterator[CellEvent]:
     """Run the cells one by one in this process, with seeds on all its CPUs; a failed cell does not stop the others."""
     cpus = cpu_limit() or len(os.sched_getaffinity(0))
@@ -497,8 +481,5 @@ def compile_kernels(experiments: Sequence[Experiment], say: Callable[[str], None
     for experiment in kinds.values():
         with suppress(*CELL_ERRORS):  # its cell will fail in the same way and is then reported by name
             replace(experiment, episodes=2, seeds=1).build(0).learn(2)
-    seconds = time.monotonic() - begin
     if compilations() > before:
-        say(f"compiled in {seconds:.1f} s")
-    elif seconds > _NOTICED_SECONDS:
-        say(f"loaded compiled code in {seconds:.1f} s")
+        say(f"compiled in {time.monotonic() - begin:.1f} s")

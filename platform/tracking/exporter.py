@@ -39,7 +39,7 @@ from dprl.platform.tracking.store import TrackingStore, experiment_name, runs_pa
 _SWEEP, _SWEEP_ID, _DIGEST = "sweep", "sweep_id", "digest"
 _RECORDED = "recorded"
 """Tag of a complete run: the end of its cell, so that a cell that ran again is written again."""
-_FAILURE, _IN_GRID = "failure", "in_grid"
+_FAILURE, _EARLIER = "failure", "earlier: "
 _NOTE, _PARENT = "mlflow.note.content", "mlflow.parentRunId"
 # Without it MLflow's pages may show the experiment as one of language models, without curves.
 _EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
@@ -162,13 +162,10 @@ class Exporter:
         self.client.update_run(self._parent, status="RUNNING")
         # Report unwritable file storage now, not at the end of each cell.
         self.client.log_text(self._parent, f"{self._command}\n", "command.txt")
-        for digest, run in self._runs.items():  # names of cells with other settings may equal those of the grid
-            outside, run_id = _IN_GRID in run.data.tags, run.info.run_id
-            if outside and digest in grid:
-                self.client.delete_tag(run_id, _IN_GRID)
-            elif not outside and digest not in grid:
-                self.client.set_tag(run_id, _IN_GRID, "false")
-                self.client.update_run(run_id, name=f"earlier: {run.info.run_name}")
+        for digest, run in self._runs.items():
+            # The names of cells with other settings may equal those of the grid. `_describe` takes this back.
+            if digest not in grid and not run.info.run_name.startswith(_EARLIER):
+                self.client.update_run(run.info.run_id, name=_EARLIER + run.info.run_name)
 
     def _search(self) -> list[entities.Run]:
         """Return the sweep's runs."""

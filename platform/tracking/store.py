@@ -52,14 +52,9 @@ class TrackingStore:
     artifact_root: Path | None
 
     def __post_init__(self) -> None:
-        folder = "://" not in self.uri or self.uri.startswith("file:")
-        if folder and self.uri != "databricks":
-            rule = "must be a database or a server"
-            remedy = "use sqlite:////absolute/path.db or http://host:5000"
-            raise broken_rule("tracking-uri", rule, self.shown, remedy)
         schemes = _schemes()
-        if self._scheme not in schemes:
-            remedy = f"write one of {', '.join(f'{scheme}://' for scheme in schemes)}"
+        if ("://" not in self.uri and self.uri != "databricks") or self._scheme not in schemes:
+            remedy = f"write e.g. http://host:5000 or sqlite:////absolute/path.db; valid: {', '.join(schemes)}"
             raise broken_rule("tracking-uri", "must be a database or a server", self.shown, remedy)
 
     @property

@@ -106,3 +106,10 @@ def test_who_asks_for_no_token_is_shown_none() -> None:
         require_reachable(server)
     assert door.shown == [""]
     assert "RAY_AUTH_MODE" not in os.environ
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+def test_an_address_without_ray_is_refused_at_once(scheme: str) -> None:
+    address = f"{scheme}127.0.0.1:9"
+    with pytest.raises(UserError, match=r"^address: must be where Ray listens \(unavailable\), got "):
+        require_reachable(address)
