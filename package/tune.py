@@ -5,8 +5,8 @@ from __future__ import annotations
 from dprl.platform.errors import missing_extra
 
 try:
-    from dprl.platform.tuning import mlflow_callback, optuna_search, trainable
+    from dprl.platform.tuning import trainable
 except ModuleNotFoundError as error:
     raise missing_extra(error) from None
 
-__all__ = ["mlflow_callback", "optuna_search", "trainable"]
+__all__ = ["trainable"]

@@ -39,7 +39,6 @@ class UserError(Exception):
 
 _EXTRAS = {
     **dict.fromkeys(("ray", "grpc"), "ray"),
-    "optuna": "optuna",
     **dict.fromkeys(("torch", "tree", "lz4", "ormsgpack"), "rllib"),
 }
 """Extras of the project by the packages that they install."""

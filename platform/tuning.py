@@ -1,38 +1,23 @@
-"""Trainables and callbacks for a user's own `ray.tune.Tuner`, with the certificates and MLflow runs of a sweep."""
-# ruff: noqa: ARG002, PLC0415 - Tune passes all arguments to hooks; workers load neither MLflow nor Optuna
+"""Trainable for a user's own `ray.tune.Tuner`, with the certificates of a sweep."""
 
 from __future__ import annotations
 
 import copy
-import time
-import uuid
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ray import tune
-from ray.tune.experiment import Trial
 
 from dprl.algorithms import ALGORITHMS
 from dprl.platform.api import Config, content_of, plain
 from dprl.platform.configs.config import cells_of, set_value
 from dprl.platform.configs.experiment import Experiment
-from dprl.platform.environment_variables import set_environment
-from dprl.platform.environment_variables import tracking_uri as tracking_uri_of
-from dprl.platform.errors import UserError, broken_rule, missing_extra, print_error
+from dprl.platform.errors import UserError, broken_rule
 from dprl.platform.results.cell_folder import CellFolder
-from dprl.platform.results.home import home_folder
-from dprl.platform.results.layout import SweepCell
 from dprl.platform.sweeps.cell import CellRun
-from dprl.platform.sweeps.ray_trials import resources_of, trial_error
-from dprl.platform.tracking.store import TrackingStore
+from dprl.platform.sweeps.ray_trials import resources_of
 from dprl.privacy.threat_models import of_trials
-
-if TYPE_CHECKING:
-    from dprl.platform.tracking.exporter import Exporter
-
-__all__ = ["mlflow_callback", "optuna_search", "trainable"]
 
 _STATE = "state.npz"
 
@@ -62,31 +47,6 @@ def trainable(config: Config | None = None, /, **settings: Any) -> type[tune.Tra
         "functions": [each for each in ALGORITHMS.values() if hasattr(each, "source")],
     }
     return type("dprl", (_Trial,), members)
-
-
-def optuna_search(**settings: Any) -> Any:  # noqa: ANN401
-    """Return Ray Tune's OptunaSearch with these settings. Raises UserError if Optuna is not installed."""
-    try:
-        import optuna  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise missing_extra(error) from None
-    from ray.tune.search.optuna import OptunaSearch
-
-    return OptunaSearch(**settings)
-
-
-def mlflow_callback(name: str, *, storage: str | None = None, tracking_uri: str | None = None) -> tune.Callback:
-    """Return the callback for `tune.RunConfig` that writes MLflow runs: one parent, and one nested run per trial.
-
-    A trial's run has the content of a sweep's cell. Trials with equal settings share one run.
-
-    name: of the parent run. storage: folder of all results, by default $DPRL_HOME or ./dprl_runs. tracking_uri: of
-    MLflow, by default $MLFLOW_TRACKING_URI or a database in `storage`. Raises UserError for an unusable store.
-    """
-    set_environment("MLFLOW_")  # users set Tune's variables themselves
-    store = TrackingStore.choose(home_folder(storage), tracking_uri_of(tracking_uri))
-    store.require_reachable()
-    return _MLflowCallback(name, store)
 
 
 class _Trial(tune.Trainable):
@@ -177,67 +137,3 @@ class _Trial(tune.Trainable):
     def cleanup(self) -> None:
         """Write the artifacts of a stopped trial."""
         self._run.write_partial()
-
-
-_UNSEEN_SECONDS = 90.0
-"""For the files of a trial: NFS remembers for up to a minute that a file was not there."""
-
-
-class _MLflowCallback(tune.Callback):
-    """Tune callback that writes trials to MLflow as cells of a sweep."""
-
-    def __init__(self, name: str, store: TrackingStore) -> None:
-        self._name, self._store = name, store
-        self._ended: list[SweepCell] = []
-        """Cells to be recorded: a stopped trial writes its files a little later."""
-        self._counts = {"cells_finished": 0, "cells_failed": 0}
-
-    def __reduce__(self) -> tuple[Callable[[], tune.Callback], tuple[()]]:
-        # Tune saves its callbacks for a restore; this one has connections.
-        return tune.Callback, ()
-
-    def setup(self, **info: object) -> None:
-        """Begin the parent run. Raises UserError for an unusable store."""
-        from dprl.platform.tracking.exporter import Exporter
-
-        self._exporter: Exporter = Exporter(self._store, self._name, "ray.tune.Tuner", print_error, uuid.uuid4().hex)
-        self._exporter.open([], fresh=False)
-
-    def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: object) -> None:
-        """Note that a trial has ended, to record it when its files are there."""
-        self._ended.append(_cell_of(trial))
-
-    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: object) -> None:
-        """Record that a trial failed, unless its settings were refused, because it then has no cell."""
-        with suppress(UserError):
-            self._fail(_cell_of(trial), trial_error(trial)[0])
-
-    def on_step_end(self, iteration: int, trials: list[Trial], **info: object) -> None:
-        """Record the ended trials with files."""
-        for cell in [cell for cell in self._ended if cell.finished]:
-            self._ended.remove(cell)
-            self._counts["cells_finished"] += 1
-            self._exporter.record(cell)
-
-    def on_experiment_end(self, trials: list[Trial], **info: object) -> None:
-        """Wait for the files of stopped trials, then end all runs."""
-        deadline = time.monotonic() + _UNSEEN_SECONDS
-        while self._ended and time.monotonic() < deadline:
-            self.on_step_end(0, trials)
-            time.sleep(0.1)
-        for cell in self._ended:
-            self._fail(cell, f"it finished, but not in {cell.folder.path} of this machine")
-        status = "FAILED" if self._counts["cells_failed"] else "FINISHED"
-        missed = self._exporter.close([], {**self._counts, "cells": len(trials)}, status)
-        if missed:
-            print_error(f"MLflow: {missed}; all results are in the trials' folders")
-
-    def _fail(self, cell: SweepCell, cause: str) -> None:
-        self._counts["cells_failed"] += 1
-        self._exporter.fail(cell, cause)
-
-
-def _cell_of(trial: Trial) -> SweepCell:
-    """Return a trial as a cell of a sweep. Raises UserError for refused settings."""
-    experiment, folder = trial.get_trainable_cls().experiment(trial.config), Path(trial.path)
-    return SweepCell(experiment, experiment.short_name(list(trial.config)), CellFolder(folder), folder / "lock")

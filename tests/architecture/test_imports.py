@@ -39,7 +39,6 @@ LIBRARIES = {
             "mlflow",
             "numba",
             "numpy",
-            "optuna",
             "pandas",
             "pyarrow",
             "pydantic",

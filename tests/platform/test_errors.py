@@ -63,7 +63,6 @@ def test_a_remedy_lists_the_valid_names() -> None:
     ("module", "remedy"),
     [
         ("ray.tune", "pip install 'dprl[ray]'; `dprl run` needs no Ray"),
-        ("optuna", "pip install 'dprl[optuna]'"),
         ("tree", "pip install 'dprl[rllib]'"),
     ],
 )
