@@ -15,9 +15,7 @@ EXIT_INTERRUPTED = 130
 _LONGEST_VALUE = 60
 LONGEST_LINE = 300 - len("dprl: ")
 _LONGEST_END = 140
-_LONGEST_WORD = 40
 _SIMILAR = 0.7
-_SHORTEST_BEGINNING = 3
 
 
 class UserError(Exception):
@@ -30,10 +28,7 @@ class UserError(Exception):
     def __init__(self, message: str) -> None:
         line = printable(" ".join(message.split()))
         if len(line) > LONGEST_LINE:
-            begin, end = line[: LONGEST_LINE - _LONGEST_END - 5], line[-_LONGEST_END:]
-            # Cut at a space, unless a long word has none.
-            after, before = begin.rfind(" ", -_LONGEST_WORD), end.find(" ", 0, _LONGEST_WORD)
-            line = f"{begin[:after] if after > 0 else begin} ... {end[before + 1 :]}"
+            line = f"{line[: LONGEST_LINE - _LONGEST_END - 5]} ... {line[-_LONGEST_END:]}"
         super().__init__(line)
 
 
@@ -119,35 +114,17 @@ def broken_rule(path: str, rule: str, value: object, remedy: str) -> UserError:
     return UserError(f"{path}: {rule}, got {shown(value)}; {remedy}")
 
 
-def below(section: str, keys: Iterable[str], message: str) -> str:
-    """Return `message`, prefixed by the section if it begins with one of `keys`."""
-    first = message.partition(" ")[0].rstrip(":")
-    return f"{section}.{message}" if first in set(keys) else message
-
-
-_SPELLED_OUT = {"central": "jdp", "local": "ldp"}
-"""Names in configs by words of pages."""
-
-
-def _likeness(one: str, other: str) -> float:
-    return difflib.SequenceMatcher(None, other, one).ratio()
-
-
 def nearest(name: object, valid: Iterable[str]) -> str | None:
     """Return the valid name that was probably meant by `name`, or None.
 
-    It is the name for a word of pages, or has similar letters, the same letters in another order, or the same
-    beginning: 'jpd' means 'jdp', but 'cdp', another trust model, means neither 'jdp' nor 'ldp'; nor does 'dp', as
-    near to one as to the other.
+    It has the same letters in another order, or similar letters: 'jpd' means 'jdp', but 'dp', as near to 'jdp' as to
+    'ldp', means neither.
     """
     text, names = str(name), list(valid)
-    spelled = [one for one in names if one == _SPELLED_OUT.get(text)]
+    likeness = {one: difflib.SequenceMatcher(None, one, text).ratio() for one in names}
+    similar = [one for one in names if likeness[one] >= _SIMILAR and likeness[one] == max(likeness.values())]
     swapped = [one for one in names if sorted(one) == sorted(text)]
-    similar = difflib.get_close_matches(text, names, n=2, cutoff=_SIMILAR)
-    if len(similar) > 1 and _likeness(text, similar[0]) == _likeness(text, similar[1]):
-        similar = []  # either may be meant
-    begun = [one for one in names if len(text) >= _SHORTEST_BEGINNING and one.startswith(text)]
-    return next(iter([*spelled, *swapped, *similar, *begun]), None)
+    return next(iter(swapped or (similar if len(similar) == 1 else [])), None)
 
 
 def suggestion(name: object, valid: Sequence[str]) -> str:
