@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import http.client
 import os
 import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated
@@ -18,7 +16,6 @@ from dprl.platform.errors import EXIT_INTERRUPTED, EXIT_SOME_FAILED, UserError, 
 from dprl.platform.program import command
 
 _UI_HOST = "127.0.0.1"
-_PROBE_SECONDS, _POLL_SECONDS = 2.0, 0.2
 
 
 def ui(*, port: Annotated[int, whole(1, 65535, "--port 5000", "TCP port")] = 5000, storage: Storage = None) -> int:
@@ -49,20 +46,16 @@ def ui(*, port: Annotated[int, whole(1, 65535, "--port 5000", "TCP port")] = 500
     words += ["--host", _UI_HOST, "--port", str(port), "--workers", "1"]
     # Uvicorn would log every request, and end on Ctrl-C with a traceback.
     words += ["--uvicorn-opts", "--log-level warning --lifespan off"]
-    return _serve(words, environment, port, page)
+    say(f"MLflow UI  http://{_UI_HOST}:{port}{page}   (all sweeps; starts in some seconds, stop with Ctrl-C)")
+    say("           open the sweep with [+], tick cells, Compare; a metric's name shows its curves")
+    return _serve(words, environment)
 
 
-def _serve(words: Sequence[str], environment: Mapping[str, str], port: int, page: str) -> int:
-    """Run the server, print its address once it answers, and return the exit code."""
-    print_error("starting MLflow's server ...")
+def _serve(words: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run the server until it ends or is interrupted, and return the exit code."""
     # A group of its own, because MLflow starts the server as another process and would not end it.
     with subprocess.Popen([sys.executable, "-P", *words], env=environment, start_new_session=True) as server:
         try:
-            while not (answers := _answers(port)) and server.poll() is None:
-                time.sleep(_POLL_SECONDS)
-            if answers:
-                say(f"MLflow UI  http://{_UI_HOST}:{port}{page}   (all sweeps; stop with Ctrl-C)")
-                say("           open the sweep with [+], tick cells, Compare; a metric's name shows its curves")
             server.wait()
             print_error("dprl: MLflow's server has ended; its messages are above")
             return EXIT_SOME_FAILED
@@ -71,16 +64,6 @@ def _serve(words: Sequence[str], environment: Mapping[str, str], port: int, page
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(server.pid, signal.SIGTERM)
-
-
-def _answers(port: int) -> bool:
-    """Whether MLflow's server answers at `port`."""
-    try:
-        connection = http.client.HTTPConnection(_UI_HOST, port, timeout=_PROBE_SECONDS)
-        connection.request("GET", "/health")
-        return connection.getresponse().status == http.client.OK
-    except (OSError, http.client.HTTPException):
-        return False
 
 
 def _elsewhere() -> str:
@@ -93,19 +76,12 @@ def _elsewhere() -> str:
 
 
 def _require_free(port: int) -> None:
-    """Raise UserError if something listens at `port`, also where the system would let two servers share it."""
-    try:
-        socket.create_connection((_UI_HOST, port), timeout=_PROBE_SECONDS).close()
-    except OSError:
-        pass  # nobody answers
-    else:
-        raise broken_rule("--port", "must be free", port, "something listens there: choose another, e.g. --port 5001")
+    """Raise UserError if something listens at `port`."""
     with socket.socket() as probe:
         # Like the server; otherwise a port that was in use a minute ago would count as taken.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((_UI_HOST, port))
         except OSError as error:
-            raise UserError(
-                f"--port: must be free, got {port} ({error.strerror}); choose another with --port"
-            ) from None
+            rule, remedy = f"must be free ({error.strerror})", "choose another, e.g. --port 5001"
+            raise broken_rule("--port", rule, port, remedy) from None

@@ -274,7 +274,7 @@ def test_a_port_that_is_taken_is_bad_input(config: Path, capsys: pytest.CaptureF
         assert main(["ui", "--port", str(server.getsockname()[1])]) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert shown.err.startswith("dprl: --port: must be free, got ")
+    assert shown.err.startswith("dprl: --port: must be free (")
     assert shown.err.count("\n") == 1
 
 

@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 from dprl.platform.command_line import main
-from dprl.platform.commands import ui
 from dprl.platform.configs.config import load_cells
 from dprl.platform.sweeps.sweep import SweepOptions, run_sweep
 from tests.platform.processes import CONFIG
@@ -28,7 +27,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Server:
-    """A fake server of MLflow: answers from the third question on, until Ctrl-C."""
+    """A fake server of MLflow, which runs until Ctrl-C."""
 
     pid = 10**9
     found: ClassVar[list[str]] = []
@@ -36,17 +35,12 @@ class Server:
 
     def __init__(self, words: list[str], **_: object) -> None:
         self.found.append(words[words.index("--backend-store-uri") + 1])
-        self.asked = 0
 
     def __enter__(self) -> Server:
         return self
 
     def __exit__(self, *_: object) -> None:
         pass
-
-    def poll(self) -> int | None:
-        self.asked += 1
-        return 1 if self.ends else None
 
     def wait(self) -> None:
         if not self.ends:
@@ -56,33 +50,24 @@ class Server:
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The databases requested of a fake server."""
-    answers = iter([False, False, *[True] * 9])
     monkeypatch.setattr(Server, "found", [])
     monkeypatch.setattr("dprl.platform.commands.ui.subprocess.Popen", Server)
-    monkeypatch.setattr(ui, "_answers", lambda _: next(answers))
     return Server.found
 
 
-def test_the_address_is_printed_once_it_answers(
-    config: Path, served: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_address_is_printed(config: Path, served: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     last_line(config, config.parent / "dprl_runs", None, capsys)
-    waited = list[str]()
-    monkeypatch.setattr("dprl.platform.commands.ui.time.sleep", lambda _: waited.append(capsys.readouterr().out))
     assert main(["ui", "--port", "5793"]) == 130
-    assert waited == ["", ""]
     assert "http://127.0.0.1:5793/#/experiments/" in capsys.readouterr().out
 
 
-def test_a_server_that_ends_has_no_address(
+def test_a_server_that_ends_is_a_failure(
     config: Path, served: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     last_line(config, config.parent / "dprl_runs", None, capsys)
     monkeypatch.setattr(Server, "ends", True)
     assert main(["ui", "--port", "5793"]) == 1
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.count("dprl: MLflow's server has ended") == 1
+    assert capsys.readouterr().err.count("dprl: MLflow's server has ended") == 1
 
 
 def test_runs_are_shown_where_nothing_can_be_written(
