@@ -29,13 +29,13 @@ from dprl.platform.configs.config import (
     certificates_of,
     computed,
     labels_of,
+    planned_certificate,
     read_config,
     require_one_release,
 )
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.configs.grid import GRID
 from dprl.platform.configs.memory import require_memory
-from dprl.platform.configs.planned import planned_certificate
 from dprl.platform.configs.sections import GYMNASIUM_ID
 from dprl.platform.environment_variables import tracking_uri as tracking_uri_of
 from dprl.platform.environments import from_gymnasium, register_env

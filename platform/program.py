@@ -11,7 +11,6 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 
 from dprl.platform.redaction import without_secrets
@@ -28,19 +27,10 @@ def command(*words: str) -> str:
     return shlex.join([program(), *words])
 
 
-@cache
 def program() -> str:
-    """Return 'dprl' if the shell finds it, else the path of the call, relative if that is shorter."""
+    """Return 'dprl' if the shell finds it, else the path of the call."""
     called = Path(sys.argv[0])
-    if called.name != _NAME:
-        return _NAME  # python -m, or a test
-    found = shutil.which(_NAME)
-    if found is not None and called.exists() and Path(found).samefile(called):
-        return _NAME
-    relative = os.path.relpath(called)
-    if os.sep not in relative:
-        relative = os.path.join(os.curdir, relative)  # noqa: PTH118 - a Path would drop the ./
-    return min(str(called.absolute()), relative, key=len)
+    return str(called) if called.name == _NAME and shutil.which(_NAME) is None else _NAME
 
 
 def resume_command(words: Sequence[str] | None = None) -> str:

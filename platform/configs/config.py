@@ -8,20 +8,24 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from dprl.algorithms.tabular.simulator import families_of_size
 from dprl.envs import LoggedEpisodes
 from dprl.platform.configs.experiment import Experiment, read_experiment, varying_keys
 from dprl.platform.configs.grid import GRID, expand
-from dprl.platform.configs.sections import at_key
+from dprl.platform.configs.sections import COUNTS, Keys, at_key, read_privacy
 from dprl.platform.configs.yaml_text import read_yaml
 from dprl.platform.errors import UserError, broken_rule, nearest, print_error, shortened, shown, suggestion
 from dprl.platform.plugins import load_plugins, require_digested_modules
 from dprl.platform.program import command
-from dprl.privacy import Certificate
+from dprl.privacy import Certificate, Streams
 from dprl.sources import plugin_files
 
 T = TypeVar("T")
 
 _SUFFIXES = (".yaml", ".yml")
+_SIZES = Keys({"users": int, "horizon": int, "states": int, "actions": int}, required=("users", "horizon"))
+"""Settings of planned counts that are no privacy settings."""
+_LARGEST_SIZE = 10**9
 
 
 def config_files() -> dict[str, Path]:
@@ -181,3 +185,26 @@ def planned_certificates(cells: Sequence[Experiment]) -> list[dict[str, Any]]:
         {"cell": cell.digest, "parameters": cell.parameters(), **proved.to_dict()}
         for cell, proved in zip(cells, certificates_of(cells), strict=True)
     ]
+
+
+def planned_certificate(settings: Mapping[str, Any]) -> Certificate:
+    """Return the certificate of counts of transitions, visits and rewards of an MDP, one episode per user.
+
+    settings: `users`, `horizon` H, and optionally `states` and `actions` (2 by default) for the number of cells; the
+    others are keys of a config's `privacy`, by default with `model: jdp`.
+
+    Raises UserError.
+    """
+    sizes = _SIZES.check({key: value for key, value in settings.items() if key in _SIZES.hints}, "")
+    for name, size in sizes.items():
+        if not 1 <= size <= _LARGEST_SIZE:
+            rule = f"must be a whole number from 1 to {_LARGEST_SIZE}"
+            raise broken_rule(name, rule, size, "choose one in that range")
+    section = {"model": "jdp"} | {key: value for key, value in settings.items() if key not in sizes}
+    families = families_of_size(sizes["horizon"], sizes.get("states", 2), sizes.get("actions", 2))
+    try:
+        built = read_privacy(section, COUNTS).build(families, sizes["users"], Streams(0, "planned"))
+    except ValueError as error:
+        raise at_key(error, "privacy", section) from None
+    found: Certificate = built.planned_certificate("planned counts")
+    return found

@@ -259,8 +259,13 @@ def _check_played(experiment: Experiment) -> None:
     """Raise ValueError unless the algorithm plays this kind of environment."""
     algorithm, env = experiment.algorithm, experiment.env
     if issubclass(env.builds, algorithm.plays):
-        if issubclass(env.builds, LoggedEpisodes) and experiment.privacy.model != "none":
-            _check_logged(experiment)
+        logged = issubclass(env.builds, LoggedEpisodes) and experiment.privacy.model != "none"
+        if logged and experiment.seeds > 1:
+            remedy = "each would be one more release of the same users"
+            raise ValueError(f"seeds must be 1 with env {env.name}, got {experiment.seeds}; {remedy}")
+        if logged and not experiment.release:
+            remedy = "its records are real users': write release: true"
+            raise ValueError(f"release must be true with env {env.name}, got False; {remedy}")
         return
     fitting = sorted(name for name, spec in ENVIRONMENTS.items() if issubclass(spec.builds, algorithm.plays))
     players = sorted(name for name, config in ALGORITHMS.items() if issubclass(env.builds, config.plays))
@@ -271,51 +276,42 @@ def _check_played(experiment: Experiment) -> None:
     )
 
 
-def _check_logged(experiment: Experiment) -> None:
-    """Raise ValueError unless logged users' records have noise for one release to the public."""
-    name = experiment.env.name
-    if experiment.seeds > 1:
-        raise ValueError(
-            f"seeds must be 1 with env {name}, got {experiment.seeds}; each would be one more release of the same users"
-        )
-    if not experiment.release:
-        raise ValueError(
-            f"release must be true with env {name}, got False; its records are real users': write release: true"
-        )
-
-
 def _check_release(experiment: Experiment) -> None:
     """Raise ValueError unless the noise is good enough for real users."""
-    if not experiment.noise.fit_for_release:
-        raise ValueError(
-            f"release must be false with noise: {{arithmetic: {experiment.noise.arithmetic}, entropy: "
-            f"{experiment.noise.entropy}}}, got True; write noise: {{arithmetic: exact, entropy: os}}"
-        )
-    privacy, algorithm = experiment.privacy, experiment.algorithm
-    if algorithm.releases == "statistics":
-        raise ValueError(
-            f"release must be false with algorithm {algorithm.name}, got True; the noise of its statistics is proved "
-            "for real numbers, not for what a computer sends: choose an algorithm on counts or gradients"
-        )
-    if privacy.model == "none" or getattr(privacy, "calibration", "") == "printed":
-        private = " or ".join(sorted(set(PRIVACY_SETTINGS[algorithm.releases].KEYS) - {"none"}))
-        printed = ", calibration certified" if "calibration" in privacy.keys(privacy.model) else ""
-        raise ValueError(f"release must be false without certified noise, got True; choose model {private}{printed}")
-    if getattr(privacy, "release_scores", "") == _RAW_SCORES:
-        raise ValueError(
-            f"release must be false with release_scores: {_RAW_SCORES}, got True; "
-            "no simulator knows what real users did: write release_scores: none"
-        )
-    if getattr(privacy, "mechanism", "") == "privunit":
-        raise ValueError(
-            "release must be false with mechanism privunit, got True; its guarantee is for real numbers: write "
-            "mechanism: clipped_laplace"
-        )
-    if getattr(algorithm, "padded", True) is False:
-        raise ValueError(
-            "release must be false with algorithm.padded: false, got True; the times in logs and MLflow would reveal "
-            "the length of episodes: write algorithm.padded: true"
-        )
+    noise, privacy, algorithm = experiment.noise, experiment.privacy, experiment.algorithm
+    private = " or ".join(sorted(set(PRIVACY_SETTINGS[algorithm.releases].KEYS) - {"none"}))
+    rules = [
+        (
+            not noise.fit_for_release,
+            f"noise: {{arithmetic: {noise.arithmetic}, entropy: {noise.entropy}}}",
+            "write noise: {arithmetic: exact, entropy: os}",
+        ),
+        (
+            algorithm.releases == "statistics",
+            f"algorithm {algorithm.name}",
+            "its noise is proved for real numbers, not for what a computer sends: choose one on counts or gradients",
+        ),
+        (privacy.model == "none", "model none", f"choose model {private}"),
+        (getattr(privacy, "calibration", "") == "printed", "printed noise", "choose calibration: certified"),
+        (
+            getattr(privacy, "release_scores", "") == _RAW_SCORES,
+            f"release_scores: {_RAW_SCORES}",
+            "no simulator knows what real users did: write release_scores: none",
+        ),
+        (
+            getattr(privacy, "mechanism", "") == "privunit",
+            "mechanism privunit",
+            "its guarantee is for real numbers: write mechanism: clipped_laplace",
+        ),
+        (
+            getattr(algorithm, "padded", True) is False,
+            "algorithm.padded: false",
+            "the times in logs and MLflow would reveal the length of episodes: write algorithm.padded: true",
+        ),
+    ]
+    for broken, setting, remedy in rules:
+        if broken:
+            raise ValueError(f"release must be false with {setting}, got True; {remedy}")
 
 
 def read_experiment(raw: object) -> Experiment:

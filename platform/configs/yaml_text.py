@@ -41,10 +41,7 @@ class _Loader(yaml.SafeLoader):
 
     def construct_decimal(self, node: yaml.ScalarNode) -> int:
         """Return a whole number in base ten; PyYAML would read leading zeros as base eight."""
-        try:
-            return int(node.value)
-        except ValueError:  # Python's limit is 4,300 digits
-            raise yaml.MarkedYAMLError(problem="a number with too many digits", problem_mark=node.start_mark) from None
+        return int(node.value)
 
 
 class _Dumper(yaml.SafeDumper):

@@ -92,7 +92,7 @@ def test_a_cell_written_as_yaml_is_the_same_cell(tmp_path: Path) -> None:
         ),
         (
             {"release": True, "privacy": NONE},
-            "release: must be false without certified noise, got True; choose model jdp or ldp",
+            "release: must be false with model none, got True; choose model jdp or ldp",
         ),
     ],
 )

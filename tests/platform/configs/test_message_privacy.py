@@ -40,7 +40,7 @@ def test_settings_are_those_of_what_is_released(tmp_path: Path) -> None:
         *(
             (
                 raw(privacy) | RELEASE,
-                "release: must be false with algorithm ma_ldp, got True; the noise of its statistics",
+                "release: must be false with algorithm ma_ldp, got True; its noise is proved",
             )
             for privacy in (PRINTED, NONE, LAPLACE, GAUSSIAN)
         ),
