@@ -1,13 +1,33 @@
-"""Ridge regression on noisy sums: exact if Sigma is positive definite, and defined if it is not."""
+"""Estimates of MA-LDP: ridge regression on noisy sums, Q of joint actions, consensus, and mean rewards."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from itertools import product
 
 import numpy as np
+import pytest
 
-from dprl.algorithms.ma_ldp.algorithm import _POWERS, RIDGE, beta_rates, estimate, shift_rates
+from dprl.algorithms.ma_ldp.algorithm import (
+    _POWERS,
+    GRAPHS,
+    RIDGE,
+    MALDPConfig,
+    _RewardEstimates,
+    beta_rates,
+    consensus,
+    consensus_matrix,
+    estimate,
+    shift_rates,
+    update,
+)
+from dprl.algorithms.ma_ldp.planning import _Scratch, fill_forms, fill_worst, fill_worst_of_two, padded, plain_q
+from dprl.envs import LinearMixtureMDP, NetworkMDP
+from dprl.envs.network_mdp.base import action_vectors
 from dprl.privacy.mechanisms import GRAMS
+
+# Ridge regression on noisy sums: exact if Sigma is positive definite, and defined if it is not.
 
 
 def estimated(
@@ -81,3 +101,195 @@ def test_radii_are_those_of_the_theorems() -> None:
 
 def test_every_mechanism_has_a_radius() -> None:
     assert set(_POWERS) == {"raw", *GRAMS}
+
+
+# Q of joint actions with more agents than actions, against every joint action by itself.
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_worst_and_best_cases_are_those_of_all_joint_actions(n: int) -> None:
+    """Two actions each, so n > A but for one agent and for the paper's two, who have a loop of their own."""
+    rng, actions, width = np.random.default_rng(n), action_vectors(2), padded(5)
+    theta, root = rng.normal(size=2 * n), rng.normal(size=(2 * n, 2 * n))
+    inverse, beta, cap, floor = root @ root.T, 0.3, 2.0, -1.0
+    features = rng.normal(size=(n, width)), rng.normal(size=(n, width)), rng.normal(size=width)
+    found = _Scratch.empty(n, 2, 1, width)
+    assert found.digits.size == n, "the kernel would write beyond its end"
+    fill_forms(actions, theta, inverse, found)
+    cut = (fill_worst_of_two if n == 2 else fill_worst)(found, *features, beta, cap, floor, 0, n, True)
+    q = plain_q(actions, theta, inverse, *features, beta)
+    assert cut == sum(int((each >= cap).sum()) for each in q.values())
+    q = {joint: np.clip(each, floor, cap) for joint, each in q.items()}
+    for i, a in product(range(n), range(2)):
+        least = np.min([each for joint, each in q.items() if joint[i] == a], axis=0)
+        np.testing.assert_allclose(found.least[i, a], least, atol=1e-12)
+    np.testing.assert_allclose(found.most, np.max(list(q.values()), axis=0), atol=1e-12)
+
+
+# Consensus matrices are those of Assumption 2, and agents reach agreement by them.
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("n_agents", [1, 2, 3, 4, 5, 8, 64])
+def test_matrices_meet_assumption_2(graph: str, n_agents: int) -> None:
+    """Doubly stochastic, on edges only, at least 1/n where they are positive, and a contraction towards the mean."""
+    matrix, edges = consensus_matrix(graph, n_agents), np.eye(n_agents, dtype=np.bool_)
+    for i, j in GRAPHS[graph](n_agents):
+        edges[i, j] = edges[j, i] = True
+    np.testing.assert_allclose(matrix.sum(axis=0), 1.0, rtol=0, atol=1e-14)
+    np.testing.assert_array_equal(matrix, matrix.T)
+    assert ((matrix > 0.0) == edges).all()
+    assert matrix[matrix > 0.0].min() >= 1.0 / n_agents - 1e-15
+    away = np.eye(n_agents) - np.ones((n_agents, n_agents)) / n_agents
+    norm = np.linalg.norm(matrix.T @ away @ matrix, 2)
+    assert norm < 1.0 - 1e-9
+    values = np.random.default_rng(1).normal(size=(n_agents, 1))
+    first = values - values.mean()
+    consensus(values, matrix, np.empty((n_agents, 1)))
+    assert values.mean() == pytest.approx(values.mean(), abs=1e-12)
+    assert ((values - values.mean()) ** 2).sum() <= (norm + 1e-12) * (first**2).sum()
+
+
+def test_matrices_by_hand() -> None:
+    third, quarter = 1 / 3, 1 / 4
+    by_hand: list[tuple[str, int, list[list[float]]]] = [
+        ("complete", 1, [[1.0]]),
+        ("complete", 2, [[0.5, 0.5], [0.5, 0.5]]),
+        ("ring", 2, [[0.5, 0.5], [0.5, 0.5]]),
+        ("complete", 3, [[third] * 3] * 3),
+        ("line", 3, [[2 * third, third, 0], [third, third, third], [0, third, 2 * third]]),
+        (
+            "ring",
+            4,
+            [[third, third, 0, third], [third, third, third, 0], [0, third, third, third], [third, 0, third, third]],
+        ),
+        ("star", 4, [[quarter] * 4, [quarter, 0.75, 0, 0], [quarter, 0, 0.75, 0], [quarter, 0, 0, 0.75]]),
+    ]
+    for graph, n_agents, expected in by_hand:
+        np.testing.assert_allclose(consensus_matrix(graph, n_agents), expected, rtol=0, atol=1e-15)
+
+
+def test_consensus_is_a_product_in_place() -> None:
+    rng = np.random.default_rng(2)
+    matrix, values = rng.random((5, 5)), rng.normal(size=(5, 3))
+    expected = matrix @ values
+    consensus(values, matrix, np.empty((5, 3)))
+    np.testing.assert_allclose(values, expected, rtol=1e-13)
+
+
+def test_a_graph_of_nobody_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^n_agents must be a whole number from 1 to 64, got 0; "):
+        consensus_matrix("ring", 0)
+
+
+# Decreasing steps, and agents who learn a mean reward that none of them observes.
+
+RULE = 2.0, 0.6
+NETWORK = NetworkMDP(n_agents=4, gap=0.0)
+WORTH = np.array([0.005, 0.0, 1.0])
+
+
+def estimates_of(
+    weights: np.ndarray, matrix: np.ndarray, step: float, decay: float, features: np.ndarray
+) -> _RewardEstimates:
+    """Return the estimates of agents with these weights [n, p] in an environment of one stage."""
+    n, p = weights.shape
+    return _RewardEstimates(
+        learned=1,
+        weights=weights[np.newaxis].copy(),
+        values=np.zeros((n, 1, len(features))),
+        cut=0,
+        corrections=np.zeros((n, 1, p)),
+        psi=features,
+        step=step,
+        decay=decay,
+        matrix=matrix,
+        workspace=np.zeros((n, p)),
+        received=np.zeros((n, 1, p)),
+    )
+
+
+def corrected(weights: np.ndarray, corrections: np.ndarray, step: float) -> list[list[float]]:
+    """Return the weights of agents who do not talk after their first step."""
+    estimates = estimates_of(weights, np.eye(len(weights)), step, 1.0, np.zeros((1, weights.shape[1])))
+    estimates.corrections[:, 0] = corrections
+    update(estimates, 1, 1)
+    assert not estimates.corrections.any()
+    found: list[list[float]] = estimates.weights[0].tolist()
+    return found
+
+
+def learned(mdp: LinearMixtureMDP, matrix: np.ndarray, episodes: int, noise: float = 0.0) -> np.ndarray:
+    """Return the weights [n, p] of agents who see their own rewards at states drawn uniformly."""
+    rng, first = np.random.default_rng(3), np.zeros((mdp.n_agents, mdp.reward_features.shape[1]))
+    estimates = estimates_of(first, matrix, *RULE, mdp.reward_features)
+    weights: np.ndarray = estimates.weights[0]
+    for turn, state in enumerate(rng.integers(mdp.n_states, size=episodes)):
+        features = mdp.reward_features[state]
+        corrections = (mdp.rewards[:, state] - weights @ features)[:, None] * features
+        if noise:
+            corrections += noise * rng.normal(size=corrections.shape)
+        estimates.corrections[:, 0] = corrections
+        update(estimates, turn + 1, 1)
+    np.testing.assert_allclose(estimates.values[:, 0], weights @ mdp.reward_features.T, rtol=1e-12)
+    return weights
+
+
+def uneven() -> LinearMixtureMDP:
+    """Four agents of the network with rewards at the same places, each with its own rate.
+
+    In the network itself all rates are equal, so even alone each agent would learn the mean reward.
+    """
+    mdp = NETWORK.build()
+    rewards = np.array([[0.1], [0.4], [0.7], [1.0]]) * mdp.common_rewards
+    return dataclasses.replace(mdp, rewards=rewards)
+
+
+@pytest.mark.parametrize("graph", ["ring", "line"])
+def test_agents_learn_the_mean_reward_from_their_own(graph: str) -> None:
+    """[TH23]'s Lemma 1 with states drawn uniformly: w* are the rewards of the nodes, at the mean rate."""
+    mdp, target = uneven(), 0.55 * WORTH
+    np.testing.assert_allclose(mdp.reward_features @ target, mdp.common_rewards, atol=1e-15)
+    few, many = (
+        np.abs(learned(mdp, consensus_matrix(graph, 4), episodes) - target).max() for episodes in (300, 30_000)
+    )
+    assert many < 0.02
+    assert many < few / 4
+
+
+def test_without_talk_agents_learn_something_else() -> None:
+    """The test above can fail: without communication each agent learns its own reward."""
+    alone = learned(uneven(), np.eye(4), 30_000)
+    np.testing.assert_allclose(alone, np.outer([0.1, 0.4, 0.7, 1.0], WORTH), atol=0.02)
+
+
+def test_steps_are_powers() -> None:
+    estimates = estimates_of(np.zeros((1, 1)), np.eye(1), 0.5, 0.75, np.ones((1, 1)))
+    gammas = []
+    for k in range(1, 1001):
+        estimates.weights[:], estimates.corrections[:] = 0.0, 3.0
+        update(estimates, k, 3)
+        gammas.append(float(estimates.weights[0, 0, 0]))
+    np.testing.assert_allclose(gammas, 0.5 * np.arange(1, 1001) ** -0.75, rtol=1e-14)
+
+
+def test_a_correction_is_added() -> None:
+    weights, corrections = np.ones((2, 3)), np.arange(6.0).reshape(2, 3)
+    assert corrected(weights, corrections, 0.5) == [[1.0, 1.5, 2.0], [2.5, 3.0, 3.5]]
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ((0.0, 0.75), r"^reward_step must be a number in \[1e-12, 2\], got 0\.0; "),
+        ((2.1, 0.75), r"^reward_step must be a number in"),
+        ((float("nan"), 0.75), r"^reward_step must be a number in"),
+        ((1.0, 0.5), r"^reward_decay must be above 1/2 and at most 1, got 0\.5: otherwise weights never settle"),
+        ((1.0, 1.01), r"^reward_decay must be above 1/2 and at most 1, got 1\.01: otherwise"),
+        ((1.0, -1.0), r"^reward_decay must be a finite number, at least 0, got -1\.0; "),
+    ],
+)
+def test_steps_that_need_not_settle_are_refused(rule: tuple[float, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        MALDPConfig(reward_step=rule[0], reward_decay=rule[1])
+    assert "\n" not in str(caught.value)

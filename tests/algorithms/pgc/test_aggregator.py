@@ -1,16 +1,23 @@
-"""The aggregator: eq. (22), the order of messages, and refusal of all but private messages."""
+"""The aggregator: eq. (22), the schedule of parameters, the order of messages, and scores."""
 
 from __future__ import annotations
+
+import itertools
+import math
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprl.algorithms.pgc import Aggregator, CollectionRules
-from dprl.algorithms.pgc.aggregator import last_startable
+from dprl.algorithms.pgc import Aggregator
+from dprl.algorithms.pgc.aggregator import AggregatorState, CollectionRules, last_startable, version_of
+from dprl.algorithms.pgc.collector import call_plan
+from dprl.algorithms.pgc.scores import FINAL, METRICS, WINDOW, ScoreTracker, record
 from dprl.privacy import Client, GradientPrivacy, GradientPrivatizer, PrivateMessages, Streams
 from dprl.privacy.queries.gradients import GradientLayout
+
+# The aggregator: eq. (22), the order of messages, and refusal of all but private messages.
 
 DIMENSION, FIRST = 5, np.linspace(-1.0, 1.0, 5)
 
@@ -137,3 +144,108 @@ def test_scores_come_out_in_order_as_soon_as_they_can(lengths: list[int], order:
         n = next(n for n in range(ends[-1] + 1) if n + 1 not in there)
         assert out == list(range(1, n + 1))
         assert aggregator.applied == n
+
+
+# The deterministic schedule: the parameters from which an agent starts, and the agents that may start.
+
+SCHEDULES = [CollectionRules(s, b, 0.5) for s, b in itertools.product((0, 1, 8, 25), (1, 3, 10, 100))]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+def test_an_agent_starts_from_what_the_staleness_says(schedule: CollectionRules) -> None:
+    for slot in range(1, 400):
+        messages = max(0, slot - 1 - schedule.staleness)
+        assert version_of(schedule, slot) == messages // schedule.buffer_size
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+def test_startable_is_exactly_who_has_parameters(schedule: CollectionRules) -> None:
+    versions = {slot: version_of(schedule, slot) for slot in range(1, 900)}
+    for applied in range(300):
+        updates = applied // schedule.buffer_size
+        startable = [slot for slot, version in versions.items() if version <= updates]
+        assert last_startable(schedule, applied) == startable[-1]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+def test_what_is_kept_is_what_can_still_be_asked_for(schedule: CollectionRules) -> None:
+    kept = len(AggregatorState.first(schedule, np.zeros(1)).versions)
+    for applied in range(300):
+        updates = applied // schedule.buffer_size
+        last = last_startable(schedule, applied)
+        needed = {version_of(schedule, slot) for slot in range(applied + 1, last + 1)}
+        assert updates - min(needed) < kept
+        assert last - applied <= schedule.staleness + schedule.buffer_size
+
+
+def test_without_staleness_and_buffer_agents_come_one_by_one() -> None:
+    assert [last_startable(CollectionRules(0, 1, 0.5), applied) for applied in range(4)] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "message"),
+    [
+        (CollectionRules(-1, 1, 0.5), "staleness must be a whole number from 0 to 10000, got -1"),
+        (CollectionRules(0, 0, 0.5), "buffer_size must be a whole number from 1 to 100000, got 0"),
+        (CollectionRules(0, True, 0.5), "buffer_size must be a whole number"),
+        (CollectionRules(0, 1, -1.0), "learning_rate must be a finite number, at least 0"),
+        (CollectionRules(0, 1, 0.5, halving=float("nan")), "halving must be a finite number"),
+    ],
+)
+def test_bad_numbers_are_refused(schedule: CollectionRules, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        schedule.checked()
+
+
+@pytest.mark.parametrize("staleness", [-1, 10_001])
+def test_a_staleness_out_of_range_has_no_plan_of_calls(staleness: int) -> None:
+    with pytest.raises(ValueError, match=f"staleness must be a whole number from 0 to 10000, got {staleness}"):
+        call_plan(2, 2, 1, None, staleness)
+
+
+# Average scores and the first success, against their definitions.
+
+
+def kept(scores: np.ndarray, target: float = 195.0) -> ScoreTracker:
+    tracker = ScoreTracker.empty(target)
+    for score in scores:
+        record(tracker, float(score))
+    return tracker
+
+
+def first_success(scores: np.ndarray, target: float) -> float:
+    """Eqs. (25) and (26), word by word: mu_n is the mean of scores n .. n+9."""
+    for n in range(1, len(scores) - WINDOW + 2):
+        if scores[n - 1 : n - 1 + WINDOW].mean() >= target:
+            return float(n)
+    return math.inf
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_metrics_are_their_definitions(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    scores = generator.integers(1, 201, size=generator.integers(1, 3 * FINAL)).astype(float)
+    target = float(generator.choice([120.0, 130.0, 199.0]))
+    found = kept(scores, target).metrics(len(scores))
+    first = first_success(scores, target)
+    assert found["score_last10"] == pytest.approx(scores[-WINDOW:].mean())
+    assert found["final_score"] == pytest.approx(scores[-FINAL:].mean())
+    assert found["first_success"] == first
+    assert found["success"] == (first < math.inf)
+    ratio = np.arange(1, len(scores) + 1) >= first
+    assert found["area"] == pytest.approx(ratio.mean())
+
+
+def test_the_first_success_is_never_moved() -> None:
+    scores = np.concatenate([np.full(5, 10.0), np.full(10, 200.0), np.zeros(50), np.full(20, 200.0)])
+    assert kept(scores).metrics(len(scores))["first_success"] == 6.0
+
+
+def test_before_the_first_submission_nothing_is_known() -> None:
+    found = ScoreTracker.empty(195.0).metrics(10)
+    assert math.isnan(found["final_score"])
+    assert found["first_success"] == math.inf
+
+
+def test_every_metric_but_the_blocks_mean_is_reported() -> None:
+    assert {metric.name for metric in METRICS} == {"score", *ScoreTracker.empty(195.0).metrics(1)}

@@ -1,7 +1,8 @@
-"""The threshold attack: its result for Laplace noise with a right and a wrong scale, and its rate of errors."""
+"""The threshold attack: its bounds, its result for a right and a wrong scale, and its rate of errors."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -9,7 +10,16 @@ import pytest
 from scipy.stats import binom
 
 from dprl.privacy import CountPrivacy
-from dprl.privacy.audits.distinguishing_attack import Probe, draw, measure
+from dprl.privacy.audits.distinguishing_attack import (
+    Probe,
+    clopper_pearson_lower,
+    clopper_pearson_upper,
+    delta_lower_bound,
+    draw,
+    epsilon_lower_bound,
+    largest_epsilon_bound,
+    measure,
+)
 from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, Measurement, NoiseProof
 from dprl.privacy.audits.message_probes import changed_cells, floating_point_event, noisy_cells
 from dprl.privacy.audits.privatizer_probes import counter_prefixes, local_reports
@@ -18,6 +28,8 @@ from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.queries.count_layout import CountFamilies, CountFamily
 from dprl.privacy.randomness.streams import Streams
+
+# The threshold attack: its result for Laplace noise with a right and a wrong scale, and its rate of errors.
 
 SEEDS = 200
 STREAMS, TWO_CELLS = Streams(0, "audit"), CountFamilies(1, (CountFamily("cells", 2),))
@@ -120,3 +132,48 @@ def test_log_ratios_are_those_of_the_densities() -> None:
 def test_an_attack_needs_runs_and_a_confidence(runs: int, alpha: float) -> None:
     with pytest.raises(ValueError, match=r"^(runs|alpha) must"):
         measure(laplace_probe(1, 1.0), Claim(1.0), EXACT, runs=runs, alpha=alpha)
+
+
+# Clopper-Pearson's coverage by enumeration, and the bounds on epsilon and delta against cases solved by hand.
+
+
+@pytest.mark.parametrize("runs", [1, 7, 40])
+@pytest.mark.parametrize("alpha", [0.2, 0.01])
+def test_clopper_pearson_covers_exactly(runs: int, alpha: float) -> None:
+    lower = np.array([clopper_pearson_lower(k, runs, alpha) for k in range(runs + 1)])
+    upper = np.array([clopper_pearson_upper(k, runs, alpha) for k in range(runs + 1)])
+    worst = 0.0
+    for p in np.linspace(0.001, 0.999, 999):
+        mass = binom.pmf(np.arange(runs + 1), runs, p)
+        too_high, too_low = mass[lower > p].sum(), mass[upper < p].sum()
+        assert max(too_high, too_low) <= alpha + 1e-12
+        worst = max(worst, too_high)
+    # At the bound for k successes, k or more happen with probability alpha: the bound is tight.
+    assert worst > 0.8 * alpha
+
+
+def test_clopper_pearson_is_the_root_of_its_tail() -> None:
+    assert binom.sf(6, 20, clopper_pearson_lower(7, 20, 0.03)) == pytest.approx(0.03, rel=1e-9)
+    assert binom.cdf(7, 20, clopper_pearson_upper(7, 20, 0.03)) == pytest.approx(0.03, rel=1e-9)
+    assert clopper_pearson_lower(0, 20, 0.03) == 0.0
+    assert clopper_pearson_upper(20, 20, 0.03) == 1.0
+    assert clopper_pearson_upper(0, 20, 0.03) == pytest.approx(1 - 0.03 ** (1 / 20))
+
+
+def test_epsilon_and_delta_bounds() -> None:
+    assert epsilon_lower_bound(0.5, 0.1, 0.0) == pytest.approx(math.log(5))
+    assert epsilon_lower_bound(0.5, 0.1, 0.2) == pytest.approx(math.log(3))
+    assert epsilon_lower_bound(0.1, 0.5, 0.0) == 0.0
+    assert epsilon_lower_bound(0.1, 0.5, 0.2) == 0.0
+    assert delta_lower_bound(0.5, 0.1, math.log(2)) == pytest.approx(0.3)
+    assert delta_lower_bound(0.5, 0.1, 5.0) == 0.0
+    assert delta_lower_bound(0.5, 0.1, 5000.0) == 0.0
+
+
+def test_the_largest_bound_is_that_of_worlds_without_a_common_output() -> None:
+    # All of n runs on one data set, none on the other: (alpha^(1/n) - delta) / (1 - alpha^(1/n)).
+    likely = 0.0125 ** (1 / 50_000)
+    assert largest_epsilon_bound(50_000, 0.0125, 0.0) == pytest.approx(math.log(likely / (1 - likely)))
+    assert largest_epsilon_bound(50_000, 0.0125, 0.0) == pytest.approx(math.log(50_000 / -math.log(0.0125)), abs=2e-4)
+    assert largest_epsilon_bound(50_000, 0.0125, 0.5) == pytest.approx(math.log((likely - 0.5) / (1 - likely)))
+    assert largest_epsilon_bound(1, 0.01, 0.0) == 0.0

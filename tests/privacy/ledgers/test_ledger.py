@@ -1,4 +1,4 @@
-"""Ledgers: the proof of every mechanism, and agents that submit in order up to a cap."""
+"""Ledgers: the proof of every mechanism, agents that submit in order up to a cap, and sets of submissions."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ import math
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import pairwise
 from time import sleep
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dprl.privacy import Certificate, LedgerError, NoiseDesign
 from dprl.privacy import base as nouns
@@ -22,10 +25,13 @@ from dprl.privacy.ledger import Ledger
 from dprl.privacy.mechanisms import ENCODINGS, GRAMS, VECTORS, MessageMechanism
 from dprl.privacy.mechanisms.gram import GramLaplace, GramRelease
 from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.messages import RangeSet
 from dprl.privacy.noise_design import Release
 from dprl.privacy.threat_models import THREAT_MODELS, ThreatModel
 from tests.privacy.laplace_losses import of_laplace_losses
 from tests.privacy.ledgers.cases import AGENTS, CAP, N_AGENTS, Notes, agents, laplace
+
+# Ledgers: the proof of every mechanism, and agents that submit in order up to a cap.
 
 UNCALIBRATED = ("gram_uniform", "gram_bounded_laplace")
 MESSAGES: dict[str, Any] = {name: kind for name, kind in (VECTORS | GRAMS).items() if name not in UNCALIBRATED}
@@ -300,3 +306,56 @@ def test_a_ledger_cannot_be_copied() -> None:
     for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(LedgerError, match="cannot be copied or pickled"):
             attempt(agents())
+
+
+# In any order of calls, every submission is charged exactly once, and the journal has all charges.
+
+MOST = N_AGENTS * CAP
+CALLS = st.lists(st.tuples(st.integers(-1, MOST + 2), st.integers(-1, 8)), max_size=12)
+
+
+@given(CALLS)
+def test_a_ledger_is_the_set_of_submissions_that_the_rules_allow(calls: list[tuple[int, int]]) -> None:
+    journal, charged = Notes(), 0
+    ledger = agents(journal=journal)
+    for first, more in calls:
+        last = first + more
+        allowed = charged + 1 == first <= last <= MOST
+        try:
+            ledger.charge(first, last)
+        except (LedgerError, ValueError):
+            assert not allowed
+        else:
+            assert allowed
+            charged = last
+        assert (ledger.charged, ledger.users_charged) == (charged, min(charged, N_AGENTS))
+        assert (journal.attempts or [0])[-1] == charged
+    assert agents(journal=journal).charged == charged
+
+
+# A set of ranges is the set of its numbers.
+
+SPANS = st.lists(st.tuples(st.integers(1, 30), st.integers(-1, 6)), max_size=12)
+
+
+def built(spans: list[tuple[int, int]]) -> tuple[RangeSet, set[int]]:
+    ranges, numbers = RangeSet(), set()
+    for first, length in spans:
+        ranges.add(first, first + length)
+        numbers |= set(range(first, first + length + 1))
+    return ranges, numbers
+
+
+@given(SPANS, st.integers(1, 40), st.integers(0, 8))
+def test_it_holds_what_was_added(spans: list[tuple[int, int]], first: int, length: int) -> None:
+    ranges, numbers = built(spans)
+    asked = range(first, first + length)
+    assert [n for start, stop in ranges.to_array() for n in range(start, stop + 1)] == sorted(numbers)
+    assert ranges.last == max(numbers, default=0)
+    assert ranges.first_common(first, first + length - 1) == min(numbers & set(asked), default=None)
+
+
+@given(SPANS)
+def test_ranges_that_touch_are_one(spans: list[tuple[int, int]]) -> None:
+    ranges = built(spans)[0].to_array().tolist()
+    assert all(stop + 1 < start for (_, stop), (start, _) in pairwise(ranges))

@@ -1,4 +1,4 @@
-"""A MarkovGame is valid and immutable, and its exact values are right by hand, enumeration and linear programs."""
+"""Markov games: valid arrays, exact values by hand, enumeration and linear programs, and the compiled duality gap."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numba import njit
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from dprl.envs import Garnet, RandomMDP, RiverSwim
 from dprl.envs.games import MarkovGame, Soccer
-from dprl.envs.games.dynamics import duality_gap
+from dprl.envs.games.dynamics import GapTables, duality_gap
+
+# A MarkovGame is valid and immutable, and its exact values are right by hand, enumeration and linear programs.
 
 Floats = NDArray[np.float64]
 
@@ -266,3 +269,62 @@ def test_steps_that_are_alike_are_stored_once() -> None:
         duality_gap(tables, policy)
         gaps.append((tables.upper.tolist(), tables.lower.tolist()))
     assert gaps[0] == gaps[1] == gaps[2]
+
+
+# The compiled duality gap is that of MarkovGame, bit for bit, from Python, from compiled code, or uncompiled.
+
+SIZES = [(1, 1, 1, 1), (1, 4, 2, 3), (2, 1, 3, 2), (3, 2, 2, 2), (5, 5, 3, 3), (4, 6, 4, 3), (3, 3, 1, 4), (3, 7, 9, 8)]
+
+
+def random_pairs(seed: int, game: MarkovGame) -> Floats:
+    """Return a policy [H, S, A*B]."""
+    rng = np.random.default_rng(seed)
+    return rng.dirichlet(np.ones(game.joint.n_actions), size=game.joint.rewards.shape[:2])
+
+
+def responses(game: MarkovGame, policy: Floats) -> tuple[Floats, Floats]:
+    max_player, min_player = game.marginals(policy.reshape(game.rewards.shape))
+    return game.best_response_to_min(min_player)[0][0], game.best_response_to_max(max_player)[0][0]
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_both_values_are_those_of_the_best_responses(size: tuple[int, int, int, int]) -> None:
+    game = random_game(sum(size), *size)
+    tables = game.gap_tables()
+    for seed in range(3):  # the same working memory: nothing may be left over
+        policy = random_pairs(seed, game)
+        duality_gap(tables, policy)
+        upper, lower = responses(game, policy)
+        np.testing.assert_allclose(tables.upper, upper, rtol=1e-13, atol=1e-13)
+        np.testing.assert_allclose(tables.lower, lower, rtol=1e-13, atol=1e-13)
+        max_player, min_player = game.marginals(policy.reshape(game.rewards.shape))
+        gap = game.start @ (tables.upper - tables.lower)
+        assert game.exploitability(max_player, min_player) == pytest.approx(gap, abs=1e-12)
+
+
+def test_an_mdp_has_its_optimum_above_and_the_policy_below() -> None:
+    mdp = RandomMDP(seed=3).build()
+    game = MarkovGame.from_mdp(mdp)
+    policy, tables = np.eye(mdp.n_actions)[mdp.optimum()[1]], game.gap_tables()
+    duality_gap(tables, policy)
+    np.testing.assert_array_equal(tables.upper, mdp.optimum()[0][0])
+    np.testing.assert_array_equal(tables.lower, mdp.optimum()[0][0])  # so the regret of the optimum is exactly 0
+
+
+@pytest.mark.parametrize("options", [{}, {"_nrt": False}], ids=["counting", "no_alloc_kernel"])
+def test_it_compiles_into_other_kernels(options: dict[str, Any]) -> None:
+    @njit(error_model="numpy", **options)
+    def total_regret(tables: GapTables, policies: Floats) -> float:
+        total = 0.0
+        for k in range(policies.shape[0]):
+            duality_gap(tables, policies[k])
+            total += tables.upper[0] - tables.lower[0]
+        return total
+
+    game = random_game(1, 3, 4, 3, 2)
+    policies = np.array([random_pairs(seed, game) for seed in range(4)])
+    expected = 0.0
+    for policy in policies:
+        upper, lower = responses(game, policy)
+        expected += float(upper[0] - lower[0])
+    assert total_regret(game.gap_tables(), policies) == pytest.approx(expected, rel=1e-12)

@@ -1,4 +1,4 @@
-"""Soccer: the rules by hand, symmetries, and the reduced game against the full one."""
+"""Soccer, rock-paper-scissors and random games: rules, symmetries, laws and equilibria."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy import stats
 from scipy.optimize import linprog
 
 from dprl.envs.games.base import MarkovGame
+from dprl.envs.games.random_game import RandomGame
+from dprl.envs.games.rock_paper_scissors import RockPaperScissors
 from dprl.envs.games.soccer import Soccer, _Configuration
+
+# Soccer: the rules by hand, symmetries, and the reduced game against the full one.
 
 NORTH, SOUTH, EAST, WEST, STAND = range(5)
 MAX, MIN = 0, 1
@@ -212,3 +217,98 @@ def test_number_of_states(rows: int, columns: int, states: int) -> None:
     spec = Soccer(n_rows=rows, n_columns=columns, horizon=1)
     assert spec.build().n_states == states
     assert len(spec.configurations()) == states
+
+
+# Rock-paper-scissors: payoffs and equilibria by hand, with and without memory.
+
+ROCK, PAPER, SCISSORS = range(3)
+DRAW, WON, LOST = range(3)
+EQUILIBRIA = {"standard": [1 / 3, 1 / 3, 1 / 3], "biased": [1 / 16, 10 / 16, 5 / 16]}
+PAYOFFS, MEMORIES = sorted(EQUILIBRIA), ["none", "outcome"]
+
+
+@pytest.mark.parametrize(
+    ("payoffs", "rewards"),
+    [
+        ("standard", [[0.5, 0.0, 1.0], [1.0, 0.5, 0.0], [0.0, 1.0, 0.5]]),
+        ("biased", [[0.5, 0.25, 1.0], [0.75, 0.5, 0.45], [0.0, 0.55, 0.5]]),
+    ],
+)
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_rewards_are_the_same_in_every_round_and_state(payoffs: str, memory: str, rewards: list[list[float]]) -> None:
+    game = RockPaperScissors(payoffs=payoffs, memory=memory).build()
+    np.testing.assert_array_equal(game.rewards, np.broadcast_to(rewards, game.rewards.shape))
+    # Zero-sum and symmetric: swapping the players swaps their rewards.
+    np.testing.assert_allclose(game.rewards + game.rewards.swapaxes(2, 3), 1.0, rtol=1e-15)
+
+
+@pytest.mark.parametrize("payoffs", PAYOFFS)
+def test_the_state_is_the_last_outcome(payoffs: str) -> None:
+    game = RockPaperScissors(payoffs=payoffs, horizon=2).build()
+    assert game.transitions.shape == (2, 3, 3, 3, 3)
+    np.testing.assert_array_equal(game.start, [1.0, 0.0, 0.0])
+    np.testing.assert_array_equal(game.transitions.sum(axis=-1), 1.0)
+    outcomes = {
+        (ROCK, SCISSORS): WON,
+        (PAPER, ROCK): WON,
+        (SCISSORS, PAPER): WON,
+        (SCISSORS, ROCK): LOST,
+        (ROCK, PAPER): LOST,
+        (PAPER, SCISSORS): LOST,
+        **{(action, action): DRAW for action in range(3)},
+    }
+    for actions, outcome in outcomes.items():
+        np.testing.assert_array_equal(game.transitions[:, :, *actions, outcome], 1.0)
+
+
+@pytest.mark.parametrize("payoffs", PAYOFFS)
+def test_without_memory_there_is_one_state(payoffs: str) -> None:
+    game = RockPaperScissors(payoffs=payoffs, memory="none").build()
+    np.testing.assert_array_equal(game.transitions, np.ones((5, 1, 3, 3, 1)))
+    np.testing.assert_array_equal(game.start, [1.0])
+
+
+@pytest.mark.parametrize("payoffs", PAYOFFS)
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_nash_is_the_equilibrium_of_one_round_in_every_round(payoffs: str, memory: str) -> None:
+    game = RockPaperScissors(payoffs=payoffs, memory=memory, horizon=7).build()
+    values, max_player, min_player = game.nash()
+    np.testing.assert_allclose(values, np.broadcast_to(0.5 * np.arange(7, -1, -1)[:, None], values.shape), atol=1e-12)
+    for policy in (max_player, min_player):
+        np.testing.assert_allclose(policy, np.broadcast_to(EQUILIBRIA[payoffs], policy.shape), atol=1e-12)
+
+
+# Random games: seeds, sizes, the laws they are drawn from, and their exact solution.
+
+FIRST_ROW = [0.39546198954297845, 0.5930180594914135, 0.011519950965607977]
+FIRST_REWARD = 0.48553513877958776
+
+
+def test_sizes_of_the_default_and_of_the_larger_one() -> None:
+    for size, game in ((3, RandomGame().build()), (6, RandomGame(6, 6, 6, 6).build())):
+        assert (game.horizon, game.n_states, game.n_max_actions, game.n_min_actions) == (size,) * 4
+        np.testing.assert_allclose(game.transitions.sum(axis=-1), 1.0, rtol=1e-14)
+        np.testing.assert_array_equal(game.start, 1 / size)
+
+
+def test_players_may_have_different_numbers_of_actions() -> None:
+    game = RandomGame(n_states=4, n_max_actions=2, n_min_actions=5, horizon=3).build()
+    assert game.transitions.shape == (3, 4, 2, 5, 4)
+    assert game.rewards.shape == (3, 4, 2, 5)
+
+
+def test_the_first_numbers_of_seed_0_stay_as_they_are() -> None:
+    """Recorded values, so that results of old runs can be reproduced by name and seed."""
+    game = RandomGame().build()
+    np.testing.assert_allclose(game.transitions[0, 0, 0, 0], FIRST_ROW, rtol=1e-12)
+    np.testing.assert_allclose(game.rewards[0, 0, 0, 0], FIRST_REWARD, rtol=1e-12)
+
+
+@pytest.mark.parametrize("concentration", [1.0, 0.1])
+def test_entries_follow_their_laws(concentration: float) -> None:
+    """Parts of a Dirichlet row are beta variables, rewards uniform; a false alarm has probability 1e-6 each."""
+    game = RandomGame(n_states=4, n_max_actions=5, n_min_actions=5, horizon=40, concentration=concentration).build()
+    law = stats.beta(concentration, 3 * concentration)
+    assert stats.kstest(game.transitions[..., 2].ravel(), law.cdf).pvalue > 1e-6
+    assert stats.kstest(game.transitions[..., 2].ravel(), stats.beta(0.5, 1.5).cdf).pvalue < 1e-6
+    assert stats.kstest(game.rewards.ravel(), "uniform").pvalue > 1e-6

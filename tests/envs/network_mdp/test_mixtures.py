@@ -1,19 +1,28 @@
-"""A linear mixture MDP is valid and immutable, and its exact values are those of enumeration and of dense arrays."""
+"""Linear mixture MDPs: valid arrays, exact values, roll-outs, and episodes in PettingZoo."""
 
 from __future__ import annotations
 
 import itertools
 import pickle
+import warnings
 from typing import Any
 
+import gymnasium
 import numpy as np
+import pettingzoo  # type: ignore[import-untyped]
 import pytest
 from numpy.typing import NDArray
+from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test  # type: ignore[import-untyped]
+from pettingzoo.utils.conversions import parallel_to_aec  # type: ignore[import-untyped]
 
-from dprl.envs.network_mdp import LinearMixtureMDP, NetworkMDP
+from dprl.envs import MIXTURES, FiniteMDPEnv, LinearMixtureEnv, NetworkMDP, make_mixture
+from dprl.envs.dynamics import roll_out as roll_out_dense
+from dprl.envs.network_mdp import LinearMixtureMDP
 from dprl.envs.network_mdp.base import action_vectors
-from dprl.envs.network_mdp.dynamics import SuccessorLists, weigh
+from dprl.envs.network_mdp.dynamics import SuccessorLists, next_state, weigh
 from tests.envs.network_mdp.cases import SPECS, printed, random_mixture, theta_star
+
+# A linear mixture MDP is valid and immutable, and its exact values are those of enumeration and of dense arrays.
 
 Floats = NDArray[np.float64]
 
@@ -294,3 +303,159 @@ def test_what_is_no_policy_is_refused(policy: Any, message: str) -> None:
     for ask in (mdp.value, mdp.agent_values, mdp.start_value):
         with pytest.raises(ValueError, match=message):
             ask(policy)
+
+
+# Next states and roll-outs are those of the dense MDP, compiled or not.
+
+
+def roll_out(
+    lists: SuccessorLists,
+    drifts: np.ndarray,
+    policy: np.ndarray,
+    uniforms: np.ndarray,
+    states: np.ndarray,
+    actions: np.ndarray,
+) -> None:
+    """Run one episode of a deterministic policy [H, S, n] from states[0]; entry h of uniforms picks the next state."""
+    actions[:] = 0
+    for h in range(policy.shape[0]):
+        actions[h] = policy[h, states[h]]
+        states[h + 1] = next_state(lists, drifts, states[h], actions[h], uniforms[h])
+
+
+@every_mdp
+def test_a_draw_picks_the_state_where_the_sum_of_probabilities_passes_it(mdp: LinearMixtureMDP) -> None:
+    rng, transitions, joint = np.random.default_rng(0), mdp.transitions(), mdp.joint_actions()
+    for _ in range(2_000):
+        state, action = int(rng.integers(mdp.n_states)), int(rng.integers(mdp.n_joint_actions))
+        cdf = np.cumsum(transitions[state, action])
+        possible = np.flatnonzero(transitions[state, action])
+        # Draws just beside the steps of the distribution function, and between them.
+        near = np.concatenate([cdf[possible] - 1e-9, cdf[possible[:-1]] + 1e-9, rng.random(1), [0.0]])
+        uniform = float(rng.choice(near[near < 1.0]))
+        found = next_state(mdp.lists, mdp.drifts, state, joint[action], uniform)
+        assert found == int(np.searchsorted(cdf, uniform, side="right"))
+
+
+@every_mdp
+def test_episodes_are_those_of_the_dense_mdp(mdp: LinearMixtureMDP) -> None:
+    rng, joint, actions = np.random.default_rng(1), mdp.joint(), mdp.joint_actions()
+    states, taken = np.full(mdp.horizon + 1, mdp.start), np.empty((mdp.horizon, mdp.n_agents), np.int64)
+    dense_states, dense_taken = np.empty_like(states), np.empty(mdp.horizon, np.int64)
+    seen = set()
+    for _ in range(300):
+        policy = rng.integers(mdp.n_joint_actions, size=(mdp.horizon, mdp.n_states))
+        uniforms = rng.random(mdp.horizon + 1)
+        roll_out(mdp.lists, mdp.drifts, actions[policy], uniforms[1:], states, taken)
+        roll_out_dense(joint.cdf, joint.start_cdf, policy, uniforms, dense_states, dense_taken)
+        assert states.tolist() == dense_states.tolist()
+        assert taken.tolist() == actions[dense_taken].tolist()
+        seen |= set(states.tolist())
+    assert len(seen) > min(2, mdp.n_states - 1)
+
+
+@pytest.mark.parametrize("uniform", [0.0, 0.5, np.nextafter(1.0, 0.0)])
+def test_impossible_states_are_never_picked(uniform: float) -> None:
+    """At the largest gap some probabilities are 0, but for rounding; going back is impossible with equal weights."""
+    mdp = NetworkMDP().build()
+    transitions, joint = mdp.transitions(), mdp.joint_actions()
+    listed = np.zeros((9, 9), bool)
+    listed[np.repeat(np.arange(9), np.diff(mdp.lists.first)), mdp.lists.state] = True
+    assert ((transitions == 0.0) & listed[:, None]).sum() > 4
+    for state in range(9):
+        for action in range(4):
+            assert transitions[state, action, next_state(mdp.lists, mdp.drifts, state, joint[action], uniform)] > 0.0
+
+
+def test_a_gap_that_rounding_leaves_belongs_to_the_last_possible_state() -> None:
+    """Ten times 0.1 sums to less than 1; the last two states have probability 0."""
+    lists = SuccessorLists(
+        np.array([0, 12]), np.arange(12), np.zeros((12, 1)), np.array([[0.1]] * 10 + [[0.0]] * 2, dtype=np.float64)
+    )
+    assert np.cumsum(lists.constant)[-1] < 1.0
+    assert next_state(lists, np.zeros((1, 2)), 0, np.zeros(1, np.int64), np.nextafter(1.0, 0.0)) == 9
+
+
+# The PettingZoo side: its own tests, seeding, termination, and agreement with the arrays.
+
+UNUSUAL = (
+    "Observation numpy array is all zeros",  # the first state before the first step
+    "Observation space for each agent probably should be",  # MultiDiscrete, as of the MDPs
+)
+
+
+@pytest.mark.parametrize("fields", SPECS.values(), ids=SPECS)
+def test_pettingzoos_own_tests_pass(fields: dict[str, Any]) -> None:
+    def make() -> LinearMixtureEnv:
+        return make_mixture("network_mdp", **fields)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        parallel_api_test(make(), num_cycles=20)
+        parallel_seed_test(make, num_cycles=20)
+        for message in UNUSUAL:
+            warnings.filterwarnings("ignore", message)
+        api_test(parallel_to_aec(make()), num_cycles=20)
+
+
+@pytest.mark.parametrize("fields", SPECS.values(), ids=SPECS)
+def test_an_episode_is_one_of_the_joint_mdp(fields: dict[str, Any]) -> None:
+    """Joint actions, states and draws are those of FiniteMDPEnv, which is tested against the arrays."""
+    env = LinearMixtureEnv(NetworkMDP(**fields).build())
+    mdp, joint, agents = env.mdp, FiniteMDPEnv(env.mdp.joint()), env.possible_agents
+    seen = set()
+    for seed in range(10):
+        draws = np.random.default_rng(seed)
+        observations, infos = env.reset(seed=seed)
+        observation, info = joint.reset(seed=seed)
+        terminated = False
+        while not terminated:
+            assert env.agents == agents == [f"agent_{i}" for i in range(mdp.n_agents)]
+            assert infos == dict.fromkeys(agents, info)
+            assert [found.tolist() for found in observations.values()] == [observation.tolist()] * mdp.n_agents
+            action = int(draws.integers(mdp.n_joint_actions))
+            expected = mdp.rewards[:, observation[1]]
+            observation, reward, terminated, _, info = joint.step(action)
+            actions = dict(zip(agents, mdp.joint_actions()[action], strict=True))
+            observations, rewards, terminations, truncations, infos = env.step(actions)
+            assert list(rewards.values()) == expected.tolist()
+            assert np.mean(list(rewards.values())) == pytest.approx(reward)
+            assert terminations == dict.fromkeys(agents, terminated)
+            assert truncations == dict.fromkeys(agents, False)
+            assert list(observations) == list(rewards) == list(infos) == agents
+            seen.add(tuple(observation.tolist()))
+        assert {found[0] for found in observations.values()} == {mdp.horizon}
+        assert env.agents == []
+        with pytest.raises(gymnasium.error.ResetNeeded):
+            env.step(dict.fromkeys(agents, 0))
+    assert len(seen) > mdp.horizon
+
+
+@pytest.mark.parametrize(
+    "make", [make_mixture, lambda _, **fields: pettingzoo.make("parallel", "dprl/NetworkMDP-v0", **fields)]
+)
+def test_mixtures_are_made_by_name_with_the_fields_of_their_spec(make: Any) -> None:
+    env = make("network_mdp", n_intermediate=2, gap=0.1)
+    assert isinstance(env, LinearMixtureEnv)
+    expected = NetworkMDP(n_intermediate=2, gap=0.1).build()
+    np.testing.assert_array_equal(env.mdp.transitions(), expected.transitions())
+    with pytest.raises(ValueError, match=r"^gap must be at most "):
+        make("network_mdp", gap=0.2)
+
+
+def test_every_mixture_is_registered() -> None:
+    assert {f"dprl/{spec.__name__}-v0" for spec in MIXTURES.values()} <= set(pettingzoo.parallel_registry)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "message"),
+    [
+        ("network_mdp", {"horizont": 5}, r"^horizont must be one of .* of network_mdp; did you mean 'horizon'"),
+        ("network", {}, r"^mixture must be one of network_mdp, got 'network'; choose"),
+        ("soccer", {}, r"^mixture must be one of network_mdp, got 'soccer', a two-player .*; use make_game or"),
+    ],
+)
+def test_what_cannot_be_made_is_said_in_one_line(name: str, fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        make_mixture(name, **fields)
+    assert "\n" not in str(caught.value)
