@@ -64,20 +64,6 @@ def test_it_learns_from_released_counts_in_blocks(privacy: Any, learner: Learner
     assert last.error == max(run.privatizer.precision(0.05).values())
 
 
-def test_users_one_by_one_and_resumed_runs_have_the_same_bits(learner: Learner, river: FiniteMDP) -> None:
-    def fresh() -> Any:
-        return learner(river, 300, CountPrivacy("jdp", 5.0), name="tiny_ucb", simulation="users", mixed=True)
-
-    whole, cut = fresh(), fresh()
-    whole.learn(300)
-    cut.learn(120)
-    again = fresh()
-    again.load_state_dict({key: array.copy() for key, array in cut.state_dict().items()})
-    again.learn(180)
-    assert same_state(whole.state_dict(), again.state_dict())
-    assert whole.policy.shape == river.rewards.shape
-
-
 def at_random(counts: PrivateCounts) -> Any:
     return counts.generator.integers(0, 2, size=counts.visits.shape[:2])
 
@@ -184,10 +170,3 @@ def test_another_version_of_its_file_is_another_algorithm(tmp_path: Path) -> Non
         return config().source
 
     assert written("return 1") != written("return 2")
-
-
-def test_under_local_privacy_reports_are_charged_as_ever(learner: Learner, river: FiniteMDP) -> None:
-    run: Any = learner(river, 1000, CountPrivacy("ldp", 2.0, families="one_hot"), name="tiny_ucb")
-    run.learn(1000)
-    assert run.certificate().proved_epsilon == pytest.approx(2.0)
-    assert run.privatizer.ledger.users_charged == 999

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -73,45 +70,3 @@ def test_a_state_of_which_the_messages_are_another_runs_is_refused(learner: Lear
     messages = {key: array for key, array in other.state_dict().items() if key.startswith("privatizer.")}
     with pytest.raises(ValueError, match="the same settings, environment and seed, unchanged"):
         learner(river, 200, PRIVACY, replan_growth=0.5).load_state_dict(saved(learner, river) | messages)
-
-
-TWO_LOOPS = """
-import sys
-from dprl.algorithms import PrivateUCBVIConfig
-from dprl.algorithms.tabular import learning_loop
-from dprl.envs import RandomMDP
-from dprl.privacy import CountPrivacy, Streams
-from dprl.compiled import kernel
-
-@kernel
-def one(counts, bonus, tables):
-    tables.policy[:] = 1
-    return True, 0.0
-
-@kernel
-def two(counts, bonus, tables):
-    tables.policy[:] = {action}
-    return True, 0.0
-
-chosen = {{"one": one, "two": two}}[sys.argv[1]]
-
-class Config(PrivateUCBVIConfig):
-    plan = staticmethod(chosen)
-    run = staticmethod(learning_loop(chosen))
-
-mdp, streams, config = RandomMDP(n_states=2, n_actions=4, horizon=2).build(), Streams(0, "loops"), Config()
-learner = config.build(mdp, config.privatizer(mdp, CountPrivacy("none"), 9, streams), 9, streams)
-learner.learn(9)
-print(learner.policy[0, 0])
-"""
-
-
-@pytest.mark.slow
-def test_the_cache_on_disk_tells_loops_and_their_versions_apart(tmp_path: Path) -> None:
-    script = tmp_path / "plans.py"
-    found = []
-    for name, action in (("one", 2), ("two", 2), ("two", 3)):
-        script.write_text(TWO_LOOPS.format(action=action))
-        command = [sys.executable, "-P", str(script), name]
-        found.append(int(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
-    assert found == [1, 2, 3]

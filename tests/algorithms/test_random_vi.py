@@ -111,17 +111,6 @@ def test_every_plan_draws_anew_and_a_seed_draws_the_same(learner: Learner, river
     assert policies(2) != first
 
 
-def test_nothing_is_drawn_without_a_deviation(learner: Learner, river: FiniteMDP) -> None:
-    """At bonus_scale 0 it plans on the estimates, whatever the seed."""
-    first, second = (
-        learner(river, 300, name="random_vi", seed=seed, bonus_scale=0.0).plan(
-            Released(np.full(river.horizon * river.n_states * river.n_actions * (river.n_states + 2), 7.0), 299, 1)
-        )
-        for seed in (1, 2)
-    )
-    assert np.array_equal(first, second)
-
-
 def test_a_failure_probability_is_refused_because_nothing_would_use_it() -> None:
     with pytest.raises(
         ValueError, match=r"^beta must be left out with random_vi, got 0.2; it has no confidence bounds$"

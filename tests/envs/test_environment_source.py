@@ -6,7 +6,6 @@ import hashlib
 import importlib
 import os
 import re
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -135,32 +134,6 @@ def test_a_class_in_a_file_has_the_digest_of_the_file(tmp_path: Path, monkeypatc
             assert source(creator) == hashlib.sha256(file.read_bytes()).hexdigest()[:12]
 
 
-def test_a_program_from_standard_input_has_digests_of_its_code(tmp_path: Path) -> None:
-    """Also of a script with a value from its arguments, and of a class that `exec` makes in a script."""
-    end = (
-        "from dprl.envs import Control\ngymnasium.register('Mine-v0', Pay, max_episode_steps=10)\n"
-        "print(Control('Mine-v0', horizon=5).source)\n"
-    )
-    script = tmp_path / "script.py"
-    script.write_text(CELL.format(unit="float(__import__('sys').argv[1])", bonus=0.0, ended=0) + end)
-    by_exec = tmp_path / "by_exec.py"
-    text = CELL.format(unit="UNITS", bonus=0.0, ended=0)
-    by_exec.write_text(f"import sys\nexec({text!r}.replace('UNITS', sys.argv[1]))\n{end}")
-
-    def printed(program: str, *words: str) -> str:
-        done = subprocess.run(
-            [sys.executable, *words], input=program, capture_output=True, text=True, check=True, timeout=300
-        )
-        return done.stdout.strip()
-
-    typed = [CELL.format(unit=unit, bonus=0.0, ended=0) + end for unit in ("1.0", "1.0", "2.0")]
-    for found in (
-        [printed(each, "-") for each in typed],
-        *([printed("", str(file), unit) for unit in ("1.0", "1.0", "2.0")] for file in (script, by_exec)),
-    ):
-        assert found[0] == found[1] != found[2]
-
-
 @pytest.mark.parametrize(("value", "other"), [(np.exp, np.log), (re.compile("a+"), re.compile("b+")), ({1, 2}, {1, 3})])
 def test_values_that_pickle_reduces_by_their_class_count(value: Any, other: Any) -> None:
     assert source(_closure(value)) == source(_closure(value)) != source(_closure(other))
@@ -169,17 +142,6 @@ def test_values_that_pickle_reduces_by_their_class_count(value: Any, other: Any)
 def test_a_value_that_has_no_digest_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^env_id must be an environment that reads only values that can be pickled"):
         source(_closure(threading.Lock()))  # type: ignore[arg-type]
-
-
-def test_draws_of_spaces_change_nothing() -> None:
-    def reads(value: Any) -> Any:
-        return lambda: _Scaled(1.0 if value is None else 2.0)
-
-    space, other = (gymnasium.spaces.Box(-1.0, np.array([1.0, high], dtype=np.float32)) for high in (2.0, 3.0))
-    before = source(reads(space))
-    space.seed(3)
-    space.sample()
-    assert source(reads(space)) == before != source(reads(other))
 
 
 def test_a_changed_registration_is_another_environment() -> None:

@@ -98,14 +98,6 @@ def test_agents_correct_the_estimates_of_their_own() -> None:
     assert (right.sum(axis=1) > 0).all()
 
 
-@pytest.mark.parametrize("clipping", ["device", "none"])
-def test_estimates_leave_the_range_of_rewards_only_without_clips(clipping: Any) -> None:
-    config = MALDPConfig(bonus_scale=0.001, reward_step=1.9)
-    found = learner(config, StatisticsPrivacy("none", rewards="open", clipping=clipping), uneven(), 30)
-    found.learn(30)
-    assert (found._server.rewards.values.min() < 0.0) == (clipping == "none")
-
-
 def test_public_rewards_are_believed_from_the_first_episode_on() -> None:
     found = learner(MALDPConfig(), StatisticsPrivacy("ldp", 1.0, rewards="public"), episodes=10)
     assert found.learn(10)["reward_error"] == 0.0
@@ -146,17 +138,6 @@ def test_shared_messages_need_one_value_function() -> None:
     mdp, streams = NetworkMDP().build(), Streams(0, "test")
     with pytest.raises(ValueError, match=r"share needs public rewards, got noisy ones; use config.privatizer"):
         shared.build(mdp, noisy.build(shared.layout(mdp), EPISODES - 1, streams), EPISODES, streams)
-
-
-def test_a_shared_message_needs_less_noise() -> None:
-    privacy = StatisticsPrivacy("ldp", 1.0, 1e-5, mechanism="gram_gaussian", rewards="public")
-    shared = learner(MALDPConfig(share=True, value="joint"), privacy)
-    own = learner(MALDPConfig(value="joint"), privacy)
-    ratio = own.privatizer.query.deviations[0] / shared.privatizer.query.deviations[0]
-    assert ratio == pytest.approx(math.sqrt(2.0))
-    for found in (shared, own):
-        found.learn(EPISODES)
-        assert found.certificate().verdict == "holds"
 
 
 def test_another_environments_privatizer_is_refused() -> None:

@@ -114,16 +114,6 @@ def test_a_checkpoint_from_before_the_first_lease_goes_on_in_what_came_later(tmp
     assert moved.lease(1).first == 6
 
 
-def test_two_runs_cannot_ask_at_once(tmp_path: Path, books: Any) -> None:
-    book = books(tmp_path)
-    book.lease(1)
-    other = books(tmp_path)
-    with pytest.raises(LedgerError, match="in use by another run"):
-        other.lease(1)
-    book.close()
-    assert other.lease(1).first == 2
-
-
 def test_without_its_journal_a_run_asks_nobody(tmp_path: Path, books: Any) -> None:
     book = books(tmp_path)
     book.lease(10)
@@ -135,27 +125,6 @@ def test_without_its_journal_a_run_asks_nobody(tmp_path: Path, books: Any) -> No
     with pytest.raises(LedgerError, match=r"must hold the 10 submissions of the checkpoint, got 0: .*; restore it"):
         again.lease(1)
     assert not (tmp_path / JOURNAL).exists()
-
-
-@pytest.mark.parametrize(("n", "spoilt"), [(101, False), (100, True)])
-def test_with_another_journal_a_run_asks_nobody(tmp_path: Path, books: Any, n: int, spoilt: bool) -> None:
-    book = books(tmp_path)
-    book.lease(10)
-    entry = book.reference()
-    book.close()
-    if spoilt:
-        (tmp_path / JOURNAL).write_text("something else\n")
-    again = books(tmp_path / "new", n=n)
-    again.resume(entry)
-    with pytest.raises(LedgerError, match=r"^journal .* must be "):
-        again.lease(1)
-
-
-def test_a_checkpoint_of_a_run_that_asked_nobody_needs_no_journal(tmp_path: Path, books: Any) -> None:
-    entry = books(tmp_path / "old").reference()
-    again = books(tmp_path / "new")
-    again.resume(entry)
-    assert again.lease(1).first == 1
 
 
 def trial(kind: str, path: str = "/storage/sweep/trial_7") -> Any:

@@ -136,20 +136,6 @@ def test_a_ball_lost_in_front_of_the_goal_costs_one_in_half_of_the_orders(littma
     np.testing.assert_array_equal(littman.transitions[0, s, WEST, WEST], law)
 
 
-def test_nash_values_are_fair_at_kick_off_and_favour_the_ball(littman: MarkovGame) -> None:
-    spec, state = Soccer(), state_of(Soccer())
-    values, max_player, min_player = littman.nash()
-    assert littman.start @ values[0] == pytest.approx(4.0, abs=1e-12)
-    assert littman.exploitability(max_player, min_player) == pytest.approx(0.0, abs=1e-12)
-    seen = spec.configurations()
-    others = [state(exchanged(one, spec)) for one in seen]
-    with_ball = np.array([one.ball == MAX for one in seen])
-    for h in range(spec.horizon + 1):
-        np.testing.assert_allclose(values[h] + values[h, others], spec.horizon - h, atol=1e-12)
-        assert (values[h, with_ball] >= (spec.horizon - h) / 2 - 1e-12).all()
-    assert (values[0, with_ball] > 4.02).all()
-
-
 def least_gain(payoff: NDArray[np.float64]) -> float:
     """The value of a matrix game by linear programming."""
     rows, columns = payoff.shape

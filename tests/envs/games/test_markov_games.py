@@ -58,10 +58,6 @@ def random_policy(rng: np.random.Generator, game: MarkovGame, n_actions: int) ->
     return rng.dirichlet(np.ones(n_actions), size=(game.horizon, game.n_states))
 
 
-def random_joint(rng: np.random.Generator, game: MarkovGame) -> Floats:
-    return random_policy(rng, game, game.n_max_actions * game.n_min_actions).reshape(game.rewards.shape)
-
-
 def product(max_player: Floats, min_player: Floats) -> Floats:
     return np.asarray(max_player[..., :, None] * min_player[..., None, :])
 

@@ -80,40 +80,6 @@ def test_an_episode_is_one_of_the_joint_mdp_and_zero_sum(name: str) -> None:
     assert len(seen) > game.horizon
 
 
-def test_draws_go_on_without_a_seed() -> None:
-    env, again = make_game("random_game", n_states=50, horizon=1), make_game("random_game", n_states=50, horizon=1)
-
-    def starts(env: MarkovGameEnv, seed: int | None) -> list[int]:
-        first = env.reset(seed=seed)[0]["max_player"][1]
-        return [int(first), *(int(env.reset()[0]["max_player"][1]) for _ in range(10))]
-
-    first = starts(env, 3)
-    assert first == starts(again, 3)
-    assert len(set(first)) > 1
-    assert starts(env, None) == starts(again, None) != first
-
-
-def test_observations_of_the_players_share_no_memory() -> None:
-    observations, infos = small("random_game").reset(seed=0)
-    before = observations["min_player"].tolist()
-    observations["max_player"][:] = -1
-    infos["max_player"].clear()
-    assert observations["min_player"].tolist() == before
-    assert infos["min_player"] == {"step": before[0], "state": before[1]}
-
-
-def test_spaces_fit_the_game_and_are_the_same_objects_every_time() -> None:
-    env = make_game("random_game", n_states=4, n_max_actions=2, n_min_actions=3, horizon=5)
-    for player, n_actions in zip(PLAYERS, (2, 3), strict=True):
-        assert env.observation_space(player) == gymnasium.spaces.MultiDiscrete([6, 4])
-        assert env.observation_space(player) is env.observation_space(player) is env.observation_spaces[player]
-        assert env.action_space(player) == gymnasium.spaces.Discrete(n_actions)
-        assert env.action_space(player) is env.action_space(player) is env.action_spaces[player]
-    assert env.observation_space("max_player") is not env.observation_space("min_player")
-    assert env.metadata["name"] == str(env) == "random_game_v0"
-    assert env.render_mode is None
-
-
 @pytest.mark.parametrize(
     ("actions", "message"),
     [

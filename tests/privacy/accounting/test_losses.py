@@ -129,15 +129,6 @@ def test_losses_are_numbers_above_0(parts: tuple[tuple[int, float], ...]) -> Non
         LaplaceLoss(parts, 1.0)
 
 
-def test_the_concentrated_change_is_the_worst() -> None:
-    """Among changes of two counts by 4 together and by at most 3 each, at every epsilon."""
-    worst = Laplace(2.0).curve(Sensitivity(4.0, 4.0, 3.0, 2))
-    for change in ((2.0, 2.0), (2.5, 1.5), (2.9, 1.1)):
-        other = LaplaceLoss(tuple((1, v / 2.0) for v in change), 2.0)
-        for epsilon in (0.0, 0.3, 0.9, 1.5, 1.9):
-            assert other.delta(epsilon) <= worst.delta(epsilon) * (1.0 + 1e-4)
-
-
 @pytest.mark.parametrize(
     "parts",
     [
@@ -361,17 +352,6 @@ def test_hardly_any_privacy_is_left_of_many_releases_with_little_noise() -> None
 def test_too_little_noise_falls_back_on_zcdp() -> None:
     assert DiscreteGaussianLoss(2, 1.5).delta(3.0) == zcdp_delta(3.0, 2 / (2 * 1.5**2))
     assert DiscreteGaussianLoss(2, 1.5).epsilon(1e-6) == pytest.approx(ZCDP(2 / (2 * 1.5**2)).epsilon(1e-6), rel=1e-8)
-
-
-@pytest.mark.parametrize("delta", [1e-15, 1e-6, 0.1])
-@pytest.mark.parametrize(
-    ("epsilon", "n"), [(1e-3, 1), (0.3, 60), (1.0, 10_000), (30.0, 1), (30.0, 60), (1e3, 60), (1e3, 10_000)]
-)
-def test_every_request_has_a_sigma_that_meets_it(epsilon: float, delta: float, n: int) -> None:
-    sigma = DiscreteGaussian.calibrated(epsilon, delta, Sensitivity.of_cells(n)).scale
-    assert DiscreteGaussianLoss(n, sigma).delta(epsilon) <= delta
-    curve = DiscreteGaussianLoss(n, sigma)
-    assert curve.delta(curve.epsilon(delta)) <= delta
 
 
 def test_refusals() -> None:

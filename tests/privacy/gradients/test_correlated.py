@@ -54,13 +54,6 @@ def test_running_sums_have_the_noise_of_the_counter(counter: str, arithmetic: An
     assert made.query.noise_norm == pytest.approx(norm, rel=0.2)
 
 
-def test_consecutive_updates_are_anticorrelated() -> None:
-    """Errors of updates partly cancel; independent errors would have a correlation of 0 +- 1/sqrt(4,800) = 0.014."""
-    found = updates(privatizer())
-    together = np.mean([np.corrcoef(found[i], found[i + 1])[0, 1] for i in range(ROUNDS - 1)])
-    assert together < -0.1
-
-
 @EVERY_COUNTER
 def test_sums_are_those_of_clipped_gradients(counter: str, arithmetic: Any) -> None:
     """Equal noise with and without gradients far beyond the clip: each adds norm C/2, up to its grid."""

@@ -13,7 +13,7 @@ import pytest
 from dprl.privacy import LedgerError, NoiseConfig, StatisticsLayout, StatisticsPrivacy, StatisticsPrivatizer, Streams
 from dprl.privacy.base import TrustModel
 from dprl.privacy.certificate import Certificate
-from dprl.privacy.mechanisms.gram import GramGaussian, printed_gaussian_sigma, printed_laplace_scale
+from dprl.privacy.mechanisms.gram import printed_gaussian_sigma
 from dprl.privacy.threat_models import THREAT_MODELS, of_statistics
 
 SMALL, LARGE = StatisticsLayout(5, 4, 2, 2, 3), StatisticsLayout(5, 50, 10, 10, 3)
@@ -189,26 +189,6 @@ def test_noise_is_compared_with_the_printed_scale_at_the_stages_with_data(kind: 
     )
     expected = query.deviations[:4].mean() / printed_gaussian_sigma(5, 1.0, DELTA)
     assert query.noise_ratio == pytest.approx(expected)
-
-
-def test_the_scales_are_the_formulas() -> None:
-    uniform_in_stage = built(mechanism="gram_gaussian", delta=DELTA, rewards="public", stage_scales=False)
-    assert uniform_in_stage.query.deviations == pytest.approx([210.6] * 4 + [0.0], rel=2e-4)
-    assert uniform_in_stage.query.noise_ratio == pytest.approx(210.6 / printed_gaussian_sigma(5, 1.0, DELTA), rel=2e-4)
-    mechanism = uniform_in_stage.query.law
-    assert isinstance(mechanism, GramGaussian)
-    assert mechanism.isotropic
-    laplace = built(rewards="public", stage_scales=False)
-    assert laplace.query.deviations == pytest.approx([393.16 * math.sqrt(2)] * 4 + [0.0], rel=2e-4)
-    assert laplace.query.noise_ratio == pytest.approx(393.16 / printed_laplace_scale(5, 4, 1.0), rel=2e-4)
-    query = built(calibration="printed", noise_scale=0.25).query
-    assert (query.noise_ratio, query.mechanism, query.clipped) == (0.25, "gram_laplace", False)
-    assert query.deviations == pytest.approx([250.0 * math.sqrt(2)] * 4 + [0.0])
-    one_message = built(StatisticsLayout(5, 4, 1, 2, 3), rewards="public", stage_scales=False)
-    assert one_message.query.deviations == pytest.approx(laplace.query.deviations / 2)
-    without = StatisticsPrivacy("none").build(SMALL, 7, Streams(0, "x"))
-    assert (without.query.noise_ratio, without.query.mechanism, without.query.rewards) == (0.0, "raw", "open")
-    assert not without.query.deviations.any()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 
 from dprl.privacy import LedgerError, StatisticsLayout, StatisticsPrivacy, StatisticsPrivatizer, Streams
-from dprl.privacy.accounting.closed_forms import gaussian_mu
 from dprl.privacy.queries.linear_statistics import (
     StatisticsQuery,
     add_statistics,
@@ -95,37 +93,6 @@ def test_noise_and_shifts_are_those_of_a_counter_for_so_many_users(settings: dic
     assert (certificate["users"], other["users"]) == (users, number)
 
 
-def test_the_noise_of_gaussian_sums_by_hand() -> None:
-    """mu^2 = levels * 4.5 n (H - 1) / sigma^2 for Gram matrices alone; 504 and 75 releases."""
-    for growth, levels in ((0.01, 9), (0.1, 7)):
-        made = scheduled(growth=growth, users=8499, rewards="public", **{**GAUSSIAN, "counter": "binary_tree"})
-        counter: Any = made.query.counter
-        assert counter.levels == levels
-        sigma = math.sqrt(levels * 4.5 * LAYOUT.n_messages * (LAYOUT.horizon - 1)) / gaussian_mu(1.0, 1e-6)
-        assert counter.node.scale == pytest.approx(sigma, rel=1e-6)
-
-
-@pytest.mark.parametrize("settings", NOISE, ids=str)
-def test_the_noise_of_each_release_has_the_stated_deviation(settings: dict[str, Any]) -> None:
-    """1,000 diagonal entries per release, in units of their scales; each bound has a false-alarm rate below 1e-4."""
-    layout = StatisticsLayout(3, 500, 1, 1, 1)
-    model = StatisticsPrivacy("jdp", 1.0, rewards="public", **settings)
-    privatizer = model.build(layout, USERS, Streams(0, "deviation"), growth=GROWTH)
-    central: Any = privatizer.query
-    sums, record = (np.zeros((1, 3, 500, 500)), np.zeros((1, 3, 500))), (np.zeros((1, 3, 500)), np.zeros((1, 3)))
-    corrections, measured = np.zeros((1, 3, 1)), []
-    privatizer.charge(1, USERS)
-    for user in range(1, USERS + 1):
-        send_statistics(privatizer.channel, *record, corrections, user)
-        add = add_statistics if user in TIMES else aggregate_statistics
-        add(privatizer.channel, *sums, corrections)
-        if user in TIMES:
-            measured.append(np.std(np.einsum("hii->hi", sums[0][0])[:2] / np.array(central.scales)[:2, None]))
-    stated = central.counter.profile() * math.sqrt(central.counter.node.variance)
-    assert stated.shape == (len(TIMES),)
-    np.testing.assert_allclose(measured, stated, rtol=0.15)
-
-
 def test_without_noise_releases_are_the_sums_and_corrections_those_since_the_last() -> None:
     exact = StatisticsPrivacy("none", rewards="open", clipping="device").build(
         LAYOUT, USERS, Streams(0, "raw"), growth=GROWTH
@@ -146,19 +113,6 @@ def test_between_two_releases_nothing_of_a_user_is_read(settings: dict[str, Any]
         last = max(time for time in TIMES if time < user)
         np.testing.assert_array_equal(found[user][:n_sums], found[last][:n_sums])
         assert not found[user][n_sums:].any()
-
-
-def test_messages_with_noise_of_their_own_do_not_depend_on_releases() -> None:
-    local = StatisticsPrivacy("ldp", 1.0)
-    made, every = (local.build(LAYOUT, USERS, Streams(1, "ldp"), growth=growth) for growth in (GROWTH, 0.0))
-    assert made.query == every.query
-    found, expected = read(made), Read()
-    every.charge(1, USERS)
-    for user, record in enumerate(records(), start=1):
-        send_statistics(every.channel, *record, user)
-        add_statistics(every.channel, *expected.sums, expected.corrections)
-    last = np.concatenate([array.ravel() for array in (*expected.sums, expected.corrections)])
-    np.testing.assert_array_equal(found[USERS], last)
 
 
 @pytest.mark.parametrize("settings", NOISE, ids=str)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.papers.claims import changed_numbers, l1_lower, mass_outside
+from dprl.papers.claims import changed_numbers, mass_outside
 from dprl.privacy.base import LedgerError
 from dprl.privacy.mechanisms import GRAMS, gram
 from dprl.privacy.mechanisms.bounded import BoundedLaplace, Uniform
@@ -19,7 +19,6 @@ from dprl.privacy.mechanisms.gram import (
     GramLaplace,
     GramRelease,
     GramUniform,
-    attaining_pair,
     gram_sensitivity,
     l1_upper,
     printed_laplace_scale,
@@ -43,26 +42,6 @@ def _upper(phi: np.ndarray, value: float) -> tuple[np.ndarray, np.ndarray, np.nd
 
 def _difference(one: tuple[np.ndarray, float], other: tuple[np.ndarray, float]) -> tuple[np.ndarray, ...]:
     return tuple(a - b for a, b in zip(_upper(*one), _upper(*other), strict=True))
-
-
-@pytest.mark.parametrize("d", [2, 4, 20, 50, 64])
-def test_the_stated_pair_attains_the_lower_bound(d: int) -> None:
-    m = 3.0
-    phi, other = attaining_pair(d, m)
-    assert np.linalg.norm(phi) == pytest.approx(m)
-    assert np.linalg.norm(other) == pytest.approx(m)
-    np.testing.assert_allclose(np.abs(np.outer(phi, phi) - np.outer(other, other)), math.sqrt(2) * m * m / d)
-    l1 = sum(np.abs(part).sum() for part in _difference((phi, m), (other, m)))
-    assert l1 == pytest.approx(l1_lower(d) * m * m)
-
-
-def test_constants_of_the_l1_bracket() -> None:
-    assert [round(l1_lower(d), 2) for d in (4, 20, 50, 64)] == [6.15, 20.69, 45.3, 56.41]
-    assert [l1_upper(d) / l1_lower(d) <= limit for d, limit in ((4, 1.066), (20, 1.052), (50, 1.031))] == [True] * 3
-    for d in (1, 3, 7):
-        l1 = sum(np.abs(part).sum() for part in _difference(*((phi, 1.0) for phi in attaining_pair(d, 1.0))))
-        assert l1 == pytest.approx(l1_lower(d))
-        assert l1 <= l1_upper(d)
 
 
 def _peak(matrix: np.ndarray, linear: np.ndarray) -> tuple[np.ndarray, float]:

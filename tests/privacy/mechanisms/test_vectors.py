@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.privacy.accounting.closed_forms import GaussianDP
 from dprl.privacy.mechanisms.privunit import PrivUnit, cap_mass
 from dprl.privacy.mechanisms.privunit_kernels import fill_normals
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
@@ -177,13 +176,6 @@ def test_guarantee_and_scale_are_inverse(epsilon: float, exact: bool) -> None:
     curve = ClippedGaussian.calibrated(epsilon, 1e-5, 112, 0.01, exact).curve()
     assert curve.delta(epsilon) <= 1e-5
     assert curve.epsilon(1e-5) == pytest.approx(epsilon, rel=1e-6)
-
-
-def test_the_sensitivity_is_the_diameter_of_the_ball() -> None:
-    sigma = ClippedGaussian.calibrated(1.0, 1e-5, 3, 2.0).scale
-    assert ClippedGaussian.calibrated(1.0, 1e-5, 3, 2.0).curve() == GaussianDP(2.0 / sigma)
-    far, near = (clipped(np.array([x, 0.0, 0.0]), 1.0, True) for x in (9.0, -9.0))
-    assert np.linalg.norm(far - near) == 2.0
 
 
 def test_worst_laplace_likelihood_ratio_is_epsilon_and_is_attained() -> None:

@@ -7,10 +7,9 @@ import pickle
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import numpy as np
 import pytest
 
-from dprl.privacy.randomness.bits import CHACHA20, SPLITMIX64, fill_bits
+from dprl.privacy.randomness.bits import CHACHA20, SPLITMIX64
 from dprl.privacy.randomness.streams import ANY, NOISE_STREAMS, STREAMS, UNNAMED, NoiseConfig, Streams, noise_identity
 
 # SPLITMIX64, then the BLAKE2b digest of 'user_noise|0|golden', its second word made an increment.
@@ -92,17 +91,6 @@ def test_a_field_that_comes_back_names_other_noise_again() -> None:
 
     assert noise_identity(Gone()) == noise_identity(Back()) == "[exact=False]"
     assert noise_identity(Back(exact=True)) == "[exact=True]"
-
-
-def test_two_releases_share_no_draw() -> None:
-    # 36,000 words of 64 bits: two equal ones by chance have probability 4e-11.
-    drawn = []
-    for streams in (Streams(0, "a"), Streams(1, "a"), Streams(0, "a", OS), Streams(0, "a", OS)):
-        for name in NOISE_STREAMS:
-            out = np.empty(3000, dtype=np.uint64)
-            fill_bits(out, streams.key(name), np.uint64(0))
-            drawn.append(out)
-    assert np.unique(np.concatenate(drawn)).size == 4 * len(NOISE_STREAMS) * 3000
 
 
 def test_keys_of_the_operating_system_are_not_written_down() -> None:

@@ -8,15 +8,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from gymnasium import spaces
 
 from dprl.algorithms.dppg.on_rllib.algorithm import DPPGConfig, _ModulePolicy
-from dprl.algorithms.pgc import aggregator
-from dprl.algorithms.pgc.aggregator import Batch
-from dprl.algorithms.pgc.on_rllib.env_runner import check_playable
 from dprl.algorithms.pgc.on_rllib.parameters import read_parameters
 from dprl.envs import Episodes
-from dprl.privacy import GradientLayout, GradientPrivatizer
 from tests.algorithms.pgc_a3c.on_rllib.cases import Corridor, TwoHeads
 
 NOBODY = np.zeros(0, dtype=np.int64)
@@ -87,40 +82,6 @@ def test_log_probabilities_are_the_modules_own() -> None:
     assert torch.allclose(log, logits[torch.arange(4), actions])
     assert torch.allclose(entropy, -(logits.exp() * logits).sum(-1))
     assert torch.allclose(values, module.value(seen).squeeze(-1))
-
-
-def report(made: DPPGConfig, calls: list[int]) -> np.ndarray:
-    """Return the messages of 12 users in calls of so many, clipped and without noise."""
-    where, n = place(made), made.population
-    theta = read_parameters(where[1])
-    privatizer: GradientPrivatizer = made.trust_model().build(GradientLayout(len(theta), 12), n, made.streams())
-    update, client = made.local_update(*where), privatizer.new_client()
-    slots, parts = 1, []
-    for k in calls:
-        taken = np.arange(slots, slots + k)
-        version = np.zeros(k, dtype=np.int64)
-        batch = Batch(privatizer.lease(k), taken, theta[np.newaxis], version)
-        messages, scores = aggregator.report(update, batch, client, shows_scores=True)
-        assert scores is not None
-        parts.append(messages.values)
-        slots += k
-    return np.concatenate(parts)
-
-
-def test_messages_for_a_trusted_server_are_clipped_and_reproducible() -> None:
-    made = config()
-    sent = report(made, [3, 3, 3, 3])
-    assert sent.shape[0] == 12
-    assert (np.linalg.norm(sent, axis=1) <= 1.0 + 1e-9).all()
-    assert np.array_equal(report(made, [3, 3, 3, 3]), sent)
-    assert not np.array_equal(report(made.copy(copy_frozen=False).debugging(seed=1), [3, 3, 3, 3]), sent)
-
-
-def test_recurrent_modules_are_refused() -> None:
-    module = TwoHeads(observation_space=Corridor().observation_space, action_space=Corridor().action_space)
-    module.is_stateful = lambda: True
-    with pytest.raises(ValueError, match=r"^rl_module must have no state"):
-        check_playable(Corridor(), module, spaces.Box)
 
 
 def test_an_environment_without_a_limit_needs_a_horizon() -> None:

@@ -53,14 +53,6 @@ def test_settings_that_do_not_fit_are_refused(made: DPPGConfig, message: str | N
         made.validate()
 
 
-@pytest.mark.parametrize("name", ["lr", "gamma", "use_kl_loss", "kl_coeff", "grad_clip", "vf_loss_coeff"])
-def test_settings_of_ppo_are_refused_by_name(name: str) -> None:
-    settings: dict[str, Any] = {name: 0.2}
-    with pytest.raises(TypeError, match=rf"^unknown argument of training\(\) '{name}'") as refused:
-        config(**settings)
-    assert ("call privacy(clip=" in str(refused.value)) == (name == "grad_clip")
-
-
 def test_a_local_run_may_end_within_a_round() -> None:
     config({"model": "ldp", "epsilon": 1.0}, n_submissions=1001).validate()
 

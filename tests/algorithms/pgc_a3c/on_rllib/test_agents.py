@@ -28,7 +28,7 @@ from dprl.algorithms.pgc_a3c.on_rllib.algorithm import (
 )
 from dprl.envs import CartPoleGravity
 from dprl.envs.cartpole import CartPoleGravityEnv
-from dprl.privacy import GradientPrivacy, GradientPrivatizer, LedgerError, Streams
+from dprl.privacy import GradientPrivacy, GradientPrivatizer, Streams
 from dprl.privacy.queries.gradients import GradientLayout
 from dprl.privacy.randomness.bits import splitmix64
 from tests.algorithms.pgc_a3c.cases import gradient_of, loss_of
@@ -83,18 +83,6 @@ def test_a_gradient_is_that_of_finite_differences() -> None:
         assert (at(theta + step) - at(theta - step)) / 2e-6 == pytest.approx(found[k], rel=1e-5, abs=1e-6)
 
 
-def test_what_the_loss_does_not_depend_on_has_zeros() -> None:
-    module = two_heads()
-    episode = play(Corridor(), module, 0.5, False, np.random.default_rng(1), {})
-    gradient = loss_gradient(module, episode, LOSSES[1])
-    unused = [name for name, _ in module.named_parameters()].index("unused")
-    sizes = [parameter.numel() for parameter in module.parameters()]
-    start = sum(sizes[:unused])
-    assert gradient.shape == (sum(sizes),)
-    assert not gradient[start : start + 2].any()
-    assert np.count_nonzero(gradient) == sum(sizes) - 2
-
-
 def two_heads() -> TwoHeads:
     torch.manual_seed(0)
     env = Corridor()
@@ -137,35 +125,6 @@ def test_every_agent_reports_its_own_gradient() -> None:
     assert np.array_equal(np.concatenate([again.accept(part[0]) for part in parts]), estimates)
     assert whole[1] is not None
     assert np.array_equal(np.concatenate([part[1] for part in parts if part[1] is not None]), whole[1])
-
-
-def test_agents_start_from_the_version_they_are_given() -> None:
-    module = two_heads()
-    theta = read_parameters(module)
-    both, one = raw(n_parameters(module)), raw(n_parameters(module))
-    mixed = batch_of(both, 3, theta)
-    mixed = Batch(mixed.lease, mixed.slots, np.stack([theta, -theta]), np.array([0, 1, 0]))
-    found = both.accept(torch_agents(Corridor(), module, both)(mixed)[0])
-    alone = one.accept(torch_agents(Corridor(), two_heads(), one)(batch_of(one, 3, -theta))[0])
-    assert np.array_equal(found[1], alone[1])
-    assert not np.array_equal(found[0], alone[0])
-
-
-def test_the_control_reports_zeros() -> None:
-    module = two_heads()
-    privatizer = raw(n_parameters(module))
-    agents = torch_agents(Corridor(), module, privatizer, reports="noise")
-    reply = agents(batch_of(privatizer, 3, read_parameters(module)))
-    assert not privatizer.accept(reply[0]).any()
-
-
-def test_a_submission_is_not_sent_twice() -> None:
-    module = two_heads()
-    privatizer = raw(n_parameters(module))
-    agents, batch = torch_agents(Corridor(), module, privatizer), batch_of(privatizer, 2, read_parameters(module))
-    agents(batch)
-    with pytest.raises(LedgerError, match="submission 1 was sent already"):
-        agents(batch)
 
 
 def test_an_agent_whose_episode_breaks_reports_a_gradient_of_zero(capsys: pytest.CaptureFixture[str]) -> None:

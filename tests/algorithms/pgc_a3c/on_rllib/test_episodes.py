@@ -55,11 +55,6 @@ def test_an_episode_is_all_that_was_seen_and_done() -> None:
     assert found.fallen == (found.observations[-1, 0] > 2.5)
 
 
-def test_both_ways_to_end_occur() -> None:
-    ends = {episode(Corridor(), EVENLY, seed).fallen for seed in range(20)}
-    assert ends == {True, False}
-
-
 @pytest.mark.parametrize("behaviour", [GREEDY, EVENLY, SAMPLED])
 @pytest.mark.parametrize("box", [False, True])
 def test_the_generator_decides_everything(behaviour: tuple[float, bool], box: bool) -> None:
@@ -76,14 +71,6 @@ def episode_of(box: bool, behaviour: tuple[float, bool], seed: int) -> _Episode:
     size = 2 * 16 + 2 * 16 + 16
     module = actor_critic(env, parameters=np.random.default_rng(3).normal(size=size))
     return play(env, module, *behaviour, np.random.default_rng(seed), {})
-
-
-def test_the_global_generators_are_left_alone() -> None:
-    env = Corridor()
-    module = actor_critic(env, parameters=PARAMETERS)
-    before = torch.get_rng_state()
-    play(env, module, *SAMPLED, np.random.default_rng(1), {})
-    assert torch.equal(before, torch.get_rng_state())
 
 
 def test_greedy_actions_are_the_most_probable_ones() -> None:
@@ -234,12 +221,6 @@ def test_it_computes_what_the_compiled_network_computes() -> None:
     expected = np.array([forward(THETA, state) for state in STATES])
     np.testing.assert_allclose(logits[:, 1] - logits[:, 0], expected[:, 0], rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(values, expected[:, 1], rtol=1e-12, atol=1e-13)
-
-
-def test_embeddings_spare_the_first_layer() -> None:
-    net, batch = module(parameters=THETA), {"obs": torch.as_tensor(STATES, dtype=torch.float32)}
-    shared = net.forward_train(batch)["embeddings"]
-    assert torch.equal(net.compute_values({}, embeddings=shared), net.compute_values(batch))
 
 
 def test_parameters_are_written_and_read_back() -> None:
