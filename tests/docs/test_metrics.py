@@ -18,7 +18,8 @@ from dprl.platform.results.summary import columns, summary_row
 from dprl.platform.tracking.entries import cell_metrics
 
 ENDS = re.compile(r"_(?:lower|upper)$")
-# Settings are called as in the config, and `derived_NAME` stands for each of its kind.
+# Settings are called as in the config; `derived_NAME`, `curve/NAME` and `interval/NAME` stand for all of their kind.
+GROUP = re.compile(r"^(?:derived_|curve/|interval/)")
 AS_IN_THE_CONFIG = re.compile(r"^(?:\w+\.\w+|episodes|seeds?|release|audit)$")
 
 
@@ -33,7 +34,7 @@ def undefined(names: set[str], page: str) -> set[str]:
     return {
         name
         for name in names
-        if not AS_IN_THE_CONFIG.match(name) and not {name, ENDS.sub("", name), re.sub(r"^derived_", "", name)} & known
+        if not AS_IN_THE_CONFIG.match(name) and not {name, GROUP.sub("", ENDS.sub("", name))} & known
     }
 
 
