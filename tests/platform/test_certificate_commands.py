@@ -61,7 +61,10 @@ def test_a_plan_is_the_certificate_of_its_noise(capsys: pytest.CaptureFixture[st
     [
         (["certify"], "CONFIG: is required, got nothing"),
         (["certify", "smoke", "--users", "5"], "--users: is for planned counts, without CONFIG, got '5'"),
-        (["certify", "--epsilon", "1", "--users", "5"], "horizon: is required, got nothing; add horizon: <a whole number>"),
+        (
+            ["certify", "--epsilon", "1", "--users", "5"],
+            "horizon: is required, got nothing; add horizon: <a whole number>",
+        ),
         (["certify", "--users", "1.5", "--horizon", "5"], "users: must be a whole number"),
         (["certify", "--users", "5", "--horizon", "5"], "privacy.epsilon: is required"),
         (["certify", "--users", "5", "--horizon", "5", "--epsilon", "x"], "privacy.epsilon: must be a number"),

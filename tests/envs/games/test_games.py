@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -221,7 +222,7 @@ PAYOFFS, MEMORIES = sorted(EQUILIBRIA), ["none", "outcome"]
     ],
 )
 @pytest.mark.parametrize("memory", MEMORIES)
-def test_rewards_are_the_same_in_every_round_and_state(payoffs: str, memory: str, rewards: list[list[float]]) -> None:
+def test_rewards_are_the_same_in_every_round_and_state(payoffs: Any, memory: Any, rewards: list[list[float]]) -> None:
     game = RockPaperScissors(payoffs=payoffs, memory=memory).build()
     np.testing.assert_array_equal(game.rewards, np.broadcast_to(rewards, game.rewards.shape))
     # Zero-sum and symmetric: swapping the players swaps their rewards.
@@ -229,7 +230,7 @@ def test_rewards_are_the_same_in_every_round_and_state(payoffs: str, memory: str
 
 
 @pytest.mark.parametrize("payoffs", PAYOFFS)
-def test_the_state_is_the_last_outcome(payoffs: str) -> None:
+def test_the_state_is_the_last_outcome(payoffs: Any) -> None:
     game = RockPaperScissors(payoffs=payoffs, horizon=2).build()
     assert game.transitions.shape == (2, 3, 3, 3, 3)
     np.testing.assert_array_equal(game.start, [1.0, 0.0, 0.0])
@@ -248,7 +249,7 @@ def test_the_state_is_the_last_outcome(payoffs: str) -> None:
 
 
 @pytest.mark.parametrize("payoffs", PAYOFFS)
-def test_without_memory_there_is_one_state(payoffs: str) -> None:
+def test_without_memory_there_is_one_state(payoffs: Any) -> None:
     game = RockPaperScissors(payoffs=payoffs, memory="none").build()
     np.testing.assert_array_equal(game.transitions, np.ones((5, 1, 3, 3, 1)))
     np.testing.assert_array_equal(game.start, [1.0])
@@ -256,7 +257,7 @@ def test_without_memory_there_is_one_state(payoffs: str) -> None:
 
 @pytest.mark.parametrize("payoffs", PAYOFFS)
 @pytest.mark.parametrize("memory", MEMORIES)
-def test_nash_is_the_equilibrium_of_one_round_in_every_round(payoffs: str, memory: str) -> None:
+def test_nash_is_the_equilibrium_of_one_round_in_every_round(payoffs: Any, memory: Any) -> None:
     game = RockPaperScissors(payoffs=payoffs, memory=memory, horizon=7).build()
     values, max_player, min_player = game.nash()
     np.testing.assert_allclose(values, np.broadcast_to(0.5 * np.arange(7, -1, -1)[:, None], values.shape), atol=1e-12)
