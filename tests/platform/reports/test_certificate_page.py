@@ -87,7 +87,7 @@ def test_a_simulation_is_named_in_the_title_and_bounds_are_rounded_up() -> None:
     _, found = page("epsilon_one", -1)
     found["proved"]["epsilon_at_delta"] = {"1e-06": 2.2801}
     text = certificate_page(found, {}, "seeded")
-    assert "a simulation protects nobody" in text
+    assert "It was a simulation, which protects nobody." in text
     assert "These bounds are rounded up" in text
     assert "epsilon 2.281 at delta" in text
     gaps = text[text.index("What is not covered") :]
