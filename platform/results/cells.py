@@ -289,13 +289,3 @@ def setting_text(key: str, value: object) -> str:
     """Return a setting as a short text, without its name if the value alone is clear."""
     alone = isinstance(value, str) and key not in NEEDS_ITS_NAME
     return str(value) if alone else f"{key.rpartition('.')[2]}={plain(value)}"
-
-
-def short_setting(key: str, value: object) -> str:
-    """Return a setting as a few words for labels and names: 'privunit', 'epsilon 10', 'lazy', 'lazy false'."""
-    name = key.rpartition(".")[2].replace("_", " ")
-    if isinstance(value, bool):
-        return name if value else f"{name} false"
-    if isinstance(value, str):
-        return value if key not in NEEDS_ITS_NAME else f"{name} {value}"
-    return f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
