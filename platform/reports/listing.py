@@ -161,5 +161,9 @@ def overview_text(kinds: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
 
 
 def listing_text(kinds: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """Return the names that a config can use, by kind, with all keys."""
-    return text_template("listing.txt").render(kinds=kinds, places=_PLACES).rstrip()
+    """Return the names that a config can use, by kind, with all keys; parts that share a name are one entry."""
+    together = {}
+    for kind, entries in kinds.items():
+        names = [entry["name"] for entry in entries]
+        together[kind] = sorted(entries, key=lambda entry: names.index(entry["name"]))
+    return text_template("listing.txt").render(kinds=together, places=_PLACES).rstrip()
