@@ -137,7 +137,7 @@ class RayProcess:
         return kind, told
 
     def _end(self) -> None:
-        """End the process, which ends every process of Ray that it has started."""
+        """End the process, which ends every process of Ray that it has started; it may have ended already."""
         self._connection.close()
         try:
             self._process.wait(_ENDING_SECONDS)

@@ -199,7 +199,9 @@ class _Sweep:
         with ExitStack() as until_done:
             if ray is None and todo and self.options.executor == "tune":
                 self.display.say("starting Ray on this machine ...")
-                ray = until_done.enter_context(_ray_process(None, self.layout.home))
+                ray = _ray_process(None, self.layout.home)
+            if ray is not None:
+                until_done.enter_context(ray)  # cells must not go on while their results are summed up
             self._begin(cells, grid, todo, ray)
             # Also at the start, because a killed call writes nothing at its end.
             self._write_status(cells)
