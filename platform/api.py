@@ -33,7 +33,7 @@ from dprl.platform.configs.config import (
     read_config,
     require_one_release,
 )
-from dprl.platform.configs.experiment import Experiment
+from dprl.platform.configs.experiment import CHOOSERS, Experiment
 from dprl.platform.configs.grid import GRID
 from dprl.platform.configs.memory import require_memory
 from dprl.platform.configs.sections import GYMNASIUM_ID
@@ -81,7 +81,6 @@ algorithm = register_function
 Config = str | Path | Mapping[str, Any] | Experiment | Sequence[Experiment]
 """Path of a config file, name of one in tune_configs/, its content as a mapping, or experiments."""
 
-_SECTIONS = {"algorithm": "name", "env": "name", "privacy": "model"}
 _USUAL = {"name": "python", "seeds": 10}
 
 
@@ -394,8 +393,8 @@ def plain(value: object, section: str) -> Any:  # noqa: ANN401
         if GRID in value:
             return {**value, GRID: [plain(each, section) for each in value[GRID]]}
         return {key: plain(each, key if not section else "") for key, each in value.items()}
-    if section in _SECTIONS:
-        key = _SECTIONS[section]
+    if section in CHOOSERS:
+        key = CHOOSERS[section]
         if section == "env" and (hasattr(value, "unwrapped") or GYMNASIUM_ID.search(str(value))):
             call = f"from_gymnasium({value!r}, horizon=20)" if isinstance(value, str) else "from_gymnasium(env)"
             raise broken_rule("env", "must be a name of `dprl list envs` or a settings object", value, f"write {call}")

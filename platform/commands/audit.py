@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from dprl.platform.commands.base import Json, Settings, json_text, say, whole
+from dprl.platform.commands.base import Json, Settings, expanded_cells, json_text, say, whole
 from dprl.platform.errors import EXIT_DONE, EXIT_SOME_FAILED, UserError, broken_rule
 
 _MOST = 2**31
-_Answer = tuple[str, object, bool]
-"""What is left to say, the whole answer as JSON-ready data, and whether something was refuted."""
 
 
 def audit(
@@ -38,33 +35,15 @@ def audit(
         for name, given in (("CONFIG", config), ("--set", settings), ("--runs", runs)):
             if given:
                 raise broken_rule(name, "must be left out with --papers", given, "its claims and runs are fixed")
-        text, data, violated = _of_papers(seed)
-    elif config is None:
+        return _audit_papers(seed, as_json)
+    if config is None:
         raise UserError("CONFIG: is required, got nothing; name one, or write --papers")
-    else:
-        text, data, violated = _of_cells(config, settings, runs, seed, as_json)
-    say(json_text(data) if as_json else text)
-    return EXIT_SOME_FAILED if violated else EXIT_DONE
-
-
-def _of_papers(seed: int) -> _Answer:
-    from dprl.papers.claims import audit_papers, audit_text
-
-    start = time.monotonic()
-    page = audit_papers(seed)
-    text = audit_text(page, time.monotonic() - start)
-    return text, page.to_dict(), page.inconsistent
-
-
-def _of_cells(config: str, settings: Sequence[str], runs: int | None, seed: int, as_json: bool) -> _Answer:
     from dprl.platform.audits import DEFAULT_RUNS, audit_experiment, last_bits
-    from dprl.platform.configs.config import computed, labels_of, load_cells
-    from dprl.platform.configs.memory import require_memory
+    from dprl.platform.configs.config import computed, labels_of
     from dprl.platform.reports.audits import block, outcome
     from dprl.privacy.audits.findings import audit_summary
 
-    cells = load_cells(config, settings)
-    require_memory(cells, run=False)
+    cells = expanded_cells(config, settings, run=False)
     data, failing = [], list[str]()
     audits = computed(cells, lambda cell: audit_experiment(cell, runs or DEFAULT_RUNS, seed))
     for cell, label, findings in zip(cells, labels_of(cells), audits, strict=True):
@@ -78,4 +57,15 @@ def _of_cells(config: str, settings: Sequence[str], runs: int | None, seed: int,
         }
         data.append({"cell": cell.digest, "parameters": cell.parameters(), **found})
         failing += [label] if any(finding.violated for finding in findings) else []
-    return outcome(failing, len(cells)), data, bool(failing)
+    say(json_text(data) if as_json else outcome(failing, len(cells)))
+    return EXIT_SOME_FAILED if failing else EXIT_DONE
+
+
+def _audit_papers(seed: int, as_json: bool) -> int:
+    """Audit the papers' claims, and return the exit code."""
+    from dprl.papers.claims import audit_papers, audit_text
+
+    start = time.monotonic()
+    page = audit_papers(seed)
+    say(json_text(page.to_dict()) if as_json else audit_text(page, time.monotonic() - start))
+    return EXIT_SOME_FAILED if page.inconsistent else EXIT_DONE
