@@ -15,6 +15,7 @@ EXIT_INTERRUPTED = 130
 _LONGEST_VALUE = 60
 LONGEST_LINE = 300 - len("dprl: ")
 _LONGEST_END = 140
+_LONGEST_WORD = 40
 _SIMILAR = 0.7
 
 
@@ -28,7 +29,10 @@ class UserError(Exception):
     def __init__(self, message: str) -> None:
         line = printable(" ".join(message.split()))
         if len(line) > LONGEST_LINE:
-            line = f"{line[: LONGEST_LINE - _LONGEST_END - 5]} ... {line[-_LONGEST_END:]}"
+            begin, end = line[: LONGEST_LINE - _LONGEST_END - 5], line[-_LONGEST_END:]
+            # Cut at a space, unless a long word has none.
+            after, before = begin.rfind(" ", -_LONGEST_WORD), end.find(" ", 0, _LONGEST_WORD)
+            line = f"{begin[:after] if after > 0 else begin} ... {end[before + 1 :]}"
         super().__init__(line)
 
 
