@@ -59,19 +59,6 @@ def test_the_policy_is_greedy_before_values_are_clipped(random_mdp: FiniteMDP) -
     assert np.all(tables.optimistic == horizon)
 
 
-def test_values_are_clipped_at_zero_from_below(random_mdp: FiniteMDP) -> None:
-    horizon, n_states, n_actions = random_mdp.rewards.shape
-    values = np.zeros((horizon, n_states + 2, n_states, n_actions))
-    values[:, n_states + 1] = -7.0
-    tables = GreedyTables(
-        np.zeros((horizon, n_states), dtype=np.int64), np.ones(n_states), np.zeros(n_states * n_actions)
-    )
-    _, saturated = plan(Released(values.ravel(), 0, 1), _Bonus(0.0, 5.0, 0.0, 0.0, 0.0, 0.0), tables)
-    assert saturated == 0.0
-    assert np.all(tables.q == -7.0)
-    assert np.all(tables.optimistic == 0.0)
-
-
 def test_a_number_below_one_is_refused_as_alpha() -> None:
     with pytest.raises(ValueError, match="alpha must be a finite number, at least 1"):
         LDPOBIConfig(alpha=0.9)

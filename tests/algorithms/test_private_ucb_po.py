@@ -69,19 +69,6 @@ def test_coefficients_are_those_of_the_paper(optimiser: Learner, random_mdp: Fin
     assert scaled.eta == bonus.eta
 
 
-def test_the_first_policy_is_uniform_and_planning_twice_changes_nothing(
-    optimiser: Learner, random_mdp: FiniteMDP
-) -> None:
-    algorithm = optimiser(random_mdp, 10)
-    assert (algorithm.policy == 1.0 / 3.0).all()
-    algorithm.learn(1)
-    assert (algorithm.policy == 1.0 / 3.0).all()
-    counts = algorithm.privatizer.release()
-    once, twice = algorithm.plan(counts), algorithm.plan(counts)
-    assert (once == twice).all()
-    assert (algorithm.policy == 1.0 / 3.0).all()
-
-
 def planned(mdp: FiniteMDP, q: np.ndarray, new: int, eta: float) -> np.ndarray:
     """The policy after uniform and values q [H, S, A], from `new` new episodes."""
     horizon, n_states, n_actions = mdp.rewards.shape

@@ -52,22 +52,6 @@ def test_rewards_are_mapped_and_an_ended_episode_earns_nothing() -> None:
     assert cliff.build().stationary
 
 
-def test_taxi_delivers() -> None:
-    """Means over starts: a reward of 20 at the end and -1 for each step before, from the lengths of shortest trips."""
-    taxi = GymnasiumTable("Taxi-v3", 18)
-    env: Any = gymnasium.make("Taxi-v3").unwrapped
-    mdp = taxi.build()
-    _, policy = mdp.optimum()
-    total, starts = 0.0, np.flatnonzero(mdp.start)
-    for start in starts:
-        state, ended, h = int(start), False, 0
-        while not ended and h < taxi.horizon:
-            ((_, state, reward, ended),) = env.P[state][int(policy[h, state])]
-            total, h = total + reward, h + 1
-    assert raw_value(taxi, mdp.optimal_start_value()) == pytest.approx(total / len(starts))
-    assert total / len(starts) > 7.0
-
-
 @pytest.mark.parametrize(
     ("fields", "rule"),
     [

@@ -75,31 +75,6 @@ def test_private_counts_are_transitions_and_visits(game: MarkovGame) -> None:
 # --- edges -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scale", [0.0, 1.0])
-def test_where_nothing_is_known_bounds_are_at_their_caps(scale: float, learner: Learner, game: MarkovGame) -> None:
-    algorithm: Any = learner(game, 100, name="dp_nash_vi", bonus_scale=scale)
-    tables = algorithm._tables
-    assert np.all(tables.q_up == game.horizon)
-    assert not tables.q_lo.any()
-    assert tables.gap[0] == game.horizon
-    done = algorithm.learn(1)
-    assert done["saturated"] == 1.0
-    assert done["infeasible"] == 0.0
-
-
-def test_one_cell_without_visits_is_worth_all_or_nothing(game: MarkovGame) -> None:
-    rows = counted(game, 1e6)
-    rows[0, :, 1, 2, 0] = 0.0
-    tables = planned(game, rows.ravel(), numbers())
-    assert (tables.q_up[1, 2, 0], tables.q_lo[1, 2, 0]) == (4.0, 0.0)
-    nash = game.nash()[0]
-    q = game.rewards[0] + game.transitions[0] @ nash[1]
-    q[1, 2, 0] = np.nan
-    known = np.isfinite(q)
-    np.testing.assert_allclose(tables.q_up[known], q[known], atol=1e-9)
-    np.testing.assert_allclose(tables.q_lo[known], q[known], atol=1e-9)
-
-
 @pytest.mark.parametrize(("bonus", "share"), [(0.4, 0.0), (0.6, 0.5), (1.0, 1.0)])
 def test_cells_of_which_both_bounds_are_at_their_caps_are_counted(bonus: float, share: float) -> None:
     """Near 0 and 1 one bound is at its cap, the other one with a bonus of 1; near 1/2 both with a bonus of 1/2."""

@@ -62,12 +62,6 @@ def test_what_is_enough_stays_enough_and_the_least_is_least(seed: int) -> None:
         assert enough(1.0, 1.0, found)
 
 
-def test_the_noise_counts_among_the_visits() -> None:
-    """N~ may be K + E: at E near K the condition is another than with K alone."""
-    found = sizes(4, 6, 4, 1000, 100.0)
-    assert least_scale(found) == pytest.approx(0.166482, abs=2e-6)
-
-
 @pytest.mark.parametrize(("n_states", "horizon"), [(1, 5), (5, 1)])
 def test_with_nothing_to_estimate_no_bonus_is_needed(n_states: int, horizon: int) -> None:
     assert least_scale(sizes(n_states, horizon, 4, 1e4, 10.0)) == 0.0
@@ -144,15 +138,6 @@ def test_a_run_is_covered_by_what_holds_for_its_noise(settings: dict[str, Any], 
     used = config.bonus(game, privatizer, 500).bonus
     assert run.derived["c1"] == pytest.approx(4 * used.per_gap, rel=1e-12)
     assert run.derived["e"] == used.e
-
-
-def test_without_noise_the_defaults_are_covered_in_short_runs_only() -> None:
-    """Corollary 1 needs the square root of 2; short runs pass inequality (5)."""
-    game, streams = RandomGame(n_states=5, n_max_actions=2, n_min_actions=2, horizon=5).build(), Streams(0, "covered")
-    for episodes, covered in ((1000, True), (10**7, False)):
-        privatizer = DPNashVIConfig().privatizer(game, CountPrivacy("none"), episodes, streams)
-        run = DPNashVIConfig().build(game, privatizer, episodes, streams)
-        assert (run.theorem is not None) == covered
 
 
 def test_other_constants_are_refused_in_one_line() -> None:

@@ -178,18 +178,6 @@ def test_it_ends_with_finite_numbers(slack: float) -> None:
         np.testing.assert_allclose(x.sum(0), totals, rtol=1e-14, atol=1e-320)
 
 
-@SIZES
-def test_each_cell_is_solved_as_if_it_were_alone(n_states: int) -> None:
-    noisy, visits = batch(np.random.default_rng(7), n_states, 60)
-    x, totals, infeasible = solve(noisy, visits, 2.0)
-    for j in range(60):
-        alone, total, without = solve(noisy[:, j : j + 1], visits[j : j + 1], 2.0)
-        np.testing.assert_array_equal(alone[:, 0], x[:, j])
-        assert total[0] == totals[j]
-        infeasible -= without
-    assert infeasible == 0
-
-
 @pytest.mark.parametrize("n_states", [3, 5, 11])
 def test_it_ends_where_a_count_is_just_not_positive(n_states: int) -> None:
     # Rounding decides whether that count is in the set, and could make the loop run for ever.

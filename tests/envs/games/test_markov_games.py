@@ -21,29 +21,11 @@ from dprl.envs.games.dynamics import GapTables, duality_gap
 Floats = NDArray[np.float64]
 
 PENNIES = np.array([[1.0, 0.0], [0.0, 1.0]])
-ROCK_PAPER_SCISSORS = np.array([[0.5, 0.0, 1.0], [1.0, 0.5, 0.0], [0.0, 1.0, 0.5]])
 
 
 def one_shot(payoff: Floats) -> MarkovGame:
     """Return the game of one step and one state."""
     return MarkovGame("one_shot", np.ones((1, 1, *payoff.shape, 1)), payoff[None, None], np.ones(1))
-
-
-def two_steps() -> MarkovGame:
-    """Return a game solved by hand.
-
-    Step 2: matching pennies in state 0 (value 1/2), a saddle point in state 1 (row 0, column 1, value 1/4). Step 1
-    leads to state 1 after the pair (1, 0), otherwise to state 0. With the rewards below, state 0 of step 1 is the
-    matrix game [[1, 1/2], [1/4, 1]], state 1 is [[1/2, 1/2], [1/4, 1/2]].
-    """
-    rewards = np.zeros((2, 2, 2, 2))
-    rewards[0, 0] = [[0.5, 0.0], [0.0, 0.5]]
-    rewards[1, 0] = PENNIES
-    rewards[1, 1] = [[0.75, 0.25], [0.5, 0.0]]
-    transitions = np.zeros((2, 2, 2, 2, 2))
-    transitions[..., 0] = 1.0
-    transitions[0, :, 1, 0] = [0.0, 1.0]
-    return MarkovGame("two_steps", transitions, rewards, np.array([1.0, 0.0]))
 
 
 def random_game(seed: int, horizon: int = 3, n_states: int = 3, n_max: int = 3, n_min: int = 2) -> MarkovGame:
@@ -90,43 +72,10 @@ def nash_by_programming(game: MarkovGame) -> Floats:
     return values
 
 
-@pytest.mark.parametrize("payoff", [PENNIES, ROCK_PAPER_SCISSORS], ids=["pennies", "rock_paper_scissors"])
-def test_one_shot_games_have_the_uniform_equilibrium(payoff: Floats) -> None:
-    game = one_shot(payoff)
-    values, max_player, min_player = game.nash()
-    np.testing.assert_allclose(values, [[0.5], [0.0]], atol=1e-12)
-    np.testing.assert_allclose(max_player, 1 / len(payoff), atol=1e-12)
-    np.testing.assert_allclose(min_player, 1 / len(payoff), atol=1e-12)
-    rock = np.eye(len(payoff))[:1][None]
-    assert game.best_response_to_min(rock)[0][0] == 1.0
-    assert game.best_response_to_max(rock)[0][0] == 0.0
-    assert game.exploitability(rock, rock) == 1.0
-
-
 def test_ties_go_to_the_lowest_action() -> None:
     game = one_shot(np.full((3, 4), 0.5))
     assert game.best_response_to_min(np.eye(4)[:1][None])[1][0, 0] == 0
     assert game.best_response_to_max(np.eye(3)[:1][None])[1][0, 0] == 0
-
-
-def test_two_steps_by_hand() -> None:
-    game = two_steps()
-    values, max_player, min_player = game.nash()
-    np.testing.assert_allclose(values, [[0.7, 0.5], [0.5, 0.25], [0.0, 0.0]], atol=1e-12)
-    np.testing.assert_allclose(max_player[0, 0], [0.6, 0.4], atol=1e-12)
-    np.testing.assert_allclose(min_player[0, 0], [0.4, 0.6], atol=1e-12)
-    np.testing.assert_allclose(max_player[1], [[0.5, 0.5], [1.0, 0.0]], atol=1e-12)
-    np.testing.assert_allclose(min_player[1], [[0.5, 0.5], [0.0, 1.0]], atol=1e-12)
-    # Against a min-player who always takes column 0: pennies are won (1), row 0 of state 1 pays 3/4, so step 1 is
-    # max(1/2 + 1, 0 + 3/4). Against a max-player who always takes row 1: 0 in pennies (column 0), 0 in state 1.
-    first, second = np.broadcast_to(np.eye(2)[:, None, None], (2, 2, 2, 2))
-    response, actions = game.best_response_to_min(first)
-    np.testing.assert_array_equal(response, [[1.5, 1.0], [1.0, 0.75], [0.0, 0.0]])
-    np.testing.assert_array_equal(actions, [[0, 0], [0, 0]])
-    response, actions = game.best_response_to_max(second)
-    np.testing.assert_array_equal(response, [[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
-    np.testing.assert_array_equal(actions, [[0, 0], [0, 1]])
-    assert game.exploitability(second, first) == 1.5
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -16,7 +16,6 @@ from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test  # t
 from pettingzoo.utils.conversions import parallel_to_aec  # type: ignore[import-untyped]
 
 from dprl.envs import MIXTURES, FiniteMDPEnv, LinearMixtureEnv, NetworkMDP, make_mixture
-from dprl.envs.dynamics import roll_out as roll_out_dense
 from dprl.envs.network_mdp import LinearMixtureMDP
 from dprl.envs.network_mdp.base import action_vectors
 from dprl.envs.network_mdp.dynamics import SuccessorLists, next_state, weigh
@@ -181,20 +180,6 @@ def arrays(mdp: LinearMixtureMDP) -> list[Floats]:
     return [value for value in vars(mdp).values() if isinstance(value, np.ndarray)]
 
 
-def test_lists_are_flat_arrays_as_learners_read_them() -> None:
-    first, state, sign, constant = NetworkMDP().build().lists
-    assert [array.dtype.name for array in (first, state, sign, constant)] == ["int64", "int64", "float64", "float64"]
-    assert (first.shape, state.shape, sign.shape, constant.shape) == ((10,), (36,), (36, 2), (36, 2))
-    assert np.diff(first).tolist() == [4, 6, 2, 6, 9, 3, 2, 3, 1]
-    # From (1, 1), alpha = 9/2 x 2/3 = 3, to (0, 0), (0, 1), ...: back, stay, forward of either agent.
-    back, stay, forward = 0.0, 0.5 / 3, 0.5 / 3
-    here = slice(first[4], first[5])
-    assert state[here].tolist() == list(range(9))
-    assert sign[here].tolist() == [[a, b] for a in (0.0, -1.0, 1.0) for b in (0.0, -1.0, 1.0)]
-    expected = [[a / 2, b / 2] for a in (back, stay, forward) for b in (back, stay, forward)]
-    np.testing.assert_allclose(constant[here], expected, atol=1e-15)
-
-
 def parts(**changes: Any) -> dict[str, Any]:
     """Arguments of a valid mixture of one agent and two states, some of them changed; lists by their fields."""
     lists = {
@@ -212,13 +197,6 @@ def parts(**changes: Any) -> dict[str, Any]:
     for key, value in changes.items():
         (lists if key in lists else arguments)[key] = value
     return {"name": "tiny", "lists": SuccessorLists(**lists), **arguments}
-
-
-def test_the_tiny_mixture_by_hand() -> None:
-    mdp = LinearMixtureMDP(**parts())
-    assert mdp.transitions().tolist() == [[[0.8, 0.2], [0.2, 0.8]], [[0.0, 1.0], [0.0, 1.0]]]
-    assert mdp.optimum()[0].tolist() == [[0.8, 2.0], [0.0, 1.0], [0.0, 0.0]]
-    assert mdp.worst()[0].tolist() == [[0.2, 2.0], [0.0, 1.0], [0.0, 0.0]]
 
 
 @every_mdp
@@ -308,21 +286,6 @@ def test_what_is_no_policy_is_refused(policy: Any, message: str) -> None:
 # Next states and roll-outs are those of the dense MDP, compiled or not.
 
 
-def roll_out(
-    lists: SuccessorLists,
-    drifts: np.ndarray,
-    policy: np.ndarray,
-    uniforms: np.ndarray,
-    states: np.ndarray,
-    actions: np.ndarray,
-) -> None:
-    """Run one episode of a deterministic policy [H, S, n] from states[0]; entry h of uniforms picks the next state."""
-    actions[:] = 0
-    for h in range(policy.shape[0]):
-        actions[h] = policy[h, states[h]]
-        states[h + 1] = next_state(lists, drifts, states[h], actions[h], uniforms[h])
-
-
 @every_mdp
 def test_a_draw_picks_the_state_where_the_sum_of_probabilities_passes_it(mdp: LinearMixtureMDP) -> None:
     rng, transitions, joint = np.random.default_rng(0), mdp.transitions(), mdp.joint_actions()
@@ -335,36 +298,6 @@ def test_a_draw_picks_the_state_where_the_sum_of_probabilities_passes_it(mdp: Li
         uniform = float(rng.choice(near[near < 1.0]))
         found = next_state(mdp.lists, mdp.drifts, state, joint[action], uniform)
         assert found == int(np.searchsorted(cdf, uniform, side="right"))
-
-
-@every_mdp
-def test_episodes_are_those_of_the_dense_mdp(mdp: LinearMixtureMDP) -> None:
-    rng, joint, actions = np.random.default_rng(1), mdp.joint(), mdp.joint_actions()
-    states, taken = np.full(mdp.horizon + 1, mdp.start), np.empty((mdp.horizon, mdp.n_agents), np.int64)
-    dense_states, dense_taken = np.empty_like(states), np.empty(mdp.horizon, np.int64)
-    seen = set()
-    for _ in range(300):
-        policy = rng.integers(mdp.n_joint_actions, size=(mdp.horizon, mdp.n_states))
-        uniforms = rng.random(mdp.horizon + 1)
-        roll_out(mdp.lists, mdp.drifts, actions[policy], uniforms[1:], states, taken)
-        roll_out_dense(joint.cdf, joint.start_cdf, policy, uniforms, dense_states, dense_taken)
-        assert states.tolist() == dense_states.tolist()
-        assert taken.tolist() == actions[dense_taken].tolist()
-        seen |= set(states.tolist())
-    assert len(seen) > min(2, mdp.n_states - 1)
-
-
-@pytest.mark.parametrize("uniform", [0.0, 0.5, np.nextafter(1.0, 0.0)])
-def test_impossible_states_are_never_picked(uniform: float) -> None:
-    """At the largest gap some probabilities are 0, but for rounding; going back is impossible with equal weights."""
-    mdp = NetworkMDP().build()
-    transitions, joint = mdp.transitions(), mdp.joint_actions()
-    listed = np.zeros((9, 9), bool)
-    listed[np.repeat(np.arange(9), np.diff(mdp.lists.first)), mdp.lists.state] = True
-    assert ((transitions == 0.0) & listed[:, None]).sum() > 4
-    for state in range(9):
-        for action in range(4):
-            assert transitions[state, action, next_state(mdp.lists, mdp.drifts, state, joint[action], uniform)] > 0.0
 
 
 def test_a_gap_that_rounding_leaves_belongs_to_the_last_possible_state() -> None:

@@ -187,33 +187,6 @@ def test_rounded_gaussians_have_the_delta_that_is_proved(l2: float, sigma: float
 
 
 @settings(max_examples=20, deadline=None)
-@given(
-    sigmas=st.tuples(st.floats(1.8, 20.0), st.floats(1.8, 20.0)),
-    change=st.tuples(st.integers(1, 6), st.integers(1, 6)),
-    at=st.floats(0.0, 4.0),
-)
-def test_rounded_gaussians_of_different_scales_are_bounded_together(
-    sigmas: tuple[float, float], change: tuple[int, int], at: float
-) -> None:
-    """Against the sum over both laws, and dp_accounting's composition of Gaussians, which is close."""
-    laws, losses = [], []
-    for sigma, v in zip(sigmas, change, strict=True):
-        z = np.arange(-math.ceil(14 * sigma), math.ceil(14 * sigma) + 1)
-        mass = np.exp(-0.5 * (z / sigma) ** 2)
-        laws.append(mass / mass.sum())
-        losses.append((v * v - 2.0 * v * z) / (2.0 * sigma * sigma))
-    each = [RoundedGaussianLoss(float(v), sigma, 1) for sigma, v in zip(sigmas, change, strict=True)]
-    together = compose(each)
-    assert isinstance(together, RoundedGaussianLoss)
-    mu = math.hypot(*(curve.mu for curve in each))
-    assert together.mu == pytest.approx(mu)
-    epsilon = mu * mu / 2.0 + at * mu
-    gap = np.maximum(np.add.outer(*losses) - epsilon, 0.0)
-    exact = float(np.sum(np.outer(*laws) * -np.expm1(-gap)))
-    assert exact <= together.delta(epsilon) * (1.0 + 1e-9) + 1e-13
-
-
-@settings(max_examples=20, deadline=None)
 @given(sigma=st.floats(1.75, 12.0), n=st.integers(1, 12), center=st.floats(0.0, 1.0), at=st.floats(0.0, 4.0))
 def test_sums_of_unit_changes_are_bounded_around_every_center(sigma: float, n: int, center: float, at: float) -> None:
     z = np.arange(-math.ceil(14 * sigma), math.ceil(14 * sigma) + 1) + center

@@ -497,20 +497,6 @@ def test_unary_bounds_hold_and_are_tight_for_hot_cells(cell: UnaryCell) -> None:
     assert np.sum(worst > bound / 1.1) > stats.binom.isf(SHOWN, worst.shape[0], UNARY_FAILURE)
 
 
-@pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("n_items", [4, 60])
-def test_unary_bounds_hold_whatever_is_hot(cell: UnaryCell, n_items: int) -> None:
-    # Also if the hot cell is chosen after seeing the errors so far.
-    rng = rng_of(n_items)
-    bound = unary_cell_bound(n_items, cell, N_CELLS, BETA)
-    for rule in (lambda s: s > 0.0, lambda s: s < 0.0, lambda s: s < 0.8 * bound, lambda s: np.zeros(s.shape, bool)):
-        total, worst = np.zeros(40_000), np.zeros(40_000)
-        for _ in range(n_items):
-            total += unary_errors(rng, cell, rule(total))
-            worst = np.maximum(worst, np.abs(total))
-        assert np.sum(worst > bound) <= stats.binom.isf(REFUTED, worst.shape[0], UNARY_FAILURE)
-
-
 def brute_force_excess(laws: tuple[_FiniteLaw, _FiniteLaw], steps: int, x: float) -> float:
     """Return the largest mean of (x + S)+ over all ways to choose laws as the sum evolves."""
     if steps == 0:

@@ -31,16 +31,6 @@ ONE_OF_EACH = pytest.mark.parametrize("kind", ["none", "jdp", "ldp, sampled"])
 SHAPES = [(1, 1), (HORIZON, 2), (HORIZON + 1, 3)]
 
 
-def test_a_user_submits_once_and_in_order(privatizer: CountPrivatizer, users_of: Users) -> None:
-    record = users_of(privatizer, 1)[0]
-    message_of(privatizer, record, 1)
-    for user in (1, 3):
-        with pytest.raises(LedgerError, match=f"submission {user} cannot be charged"):
-            message_of(privatizer, record, user)
-    with pytest.raises(ValueError, match="at most 21 submissions can be charged"):
-        privatizer.charge(2, N_USERS + 1)
-
-
 def test_the_ledger_is_charged_before_the_message_exists(
     privatizer: CountPrivatizer, monkeypatch: pytest.MonkeyPatch, users_of: Users
 ) -> None:
@@ -87,19 +77,6 @@ def test_a_message_is_received_once_and_in_order(privatizer: CountPrivatizer, us
     with pytest.raises(LedgerError, match="received once, after it was sent"):
         add_message(privatizer.channel)
     assert sent(privatizer, second, 2).users == 2
-
-
-def test_the_kernels_refuse_users_that_the_ledger_has_not_charged(privatizer: CountPrivatizer, users_of: Users) -> None:
-    record = users_of(privatizer, 1)[0]
-    with pytest.raises(LedgerError, match="after the ledger has charged them"):
-        send_and_aggregate(privatizer.channel, record.index, record.value, 1)
-    assert not privatizer.channel.message.any()
-    privatizer.charge(1, 1)
-    send_and_aggregate(privatizer.channel, record.index, record.value, 1)
-    message = privatizer.channel.message.copy()
-    with pytest.raises(LedgerError, match="users send once, in order"):
-        send_and_aggregate(privatizer.channel, record.index + 1, record.value, 1)
-    assert np.array_equal(privatizer.channel.message, message)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.startswith("ldp")])

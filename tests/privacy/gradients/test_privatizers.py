@@ -112,32 +112,6 @@ def test_keys_from_the_operating_system_are_each_sender_s_own(name: str) -> None
         privatizer.state_dict()
 
 
-def test_submissions_in_the_loop_are_charged_first_and_sent_once_in_order(name: str) -> None:
-    privatizer, out = built(name), np.empty(D)
-    channel = privatizer.channel
-    with pytest.raises(LedgerError, match="after the ledger has charged them"):
-        submit(channel, GRADIENTS[0], 1)
-    with pytest.raises(LedgerError, match="after it was sent"):
-        receive(channel, out)
-    privatizer.charge(1, 3)
-    for wrong in (0, 2, -1):
-        with pytest.raises(LedgerError, match="in order"):
-            submit(channel, GRADIENTS[0], wrong)
-    submit(channel, GRADIENTS[0], 1)
-    with pytest.raises(LedgerError, match="in order"):
-        submit(channel, GRADIENTS[0], 1)
-    with pytest.raises(LedgerError, match="a message is under way"):
-        privatizer.state_dict()
-    receive(channel, out)
-    with pytest.raises(LedgerError, match="received once"):
-        receive(channel, out)
-    for first, last in ((1, 3), (5, 6), (4, 3)):
-        with pytest.raises(LedgerError, match=f"submission {first} cannot be charged"):
-            privatizer.charge(first, last)
-    with pytest.raises(ValueError, match="must be as long as the mechanism says"):
-        submit(channel, np.zeros(D + 1), 2)
-
-
 def test_there_are_no_more_submissions_than_agents_may_send(name: str) -> None:
     privatizer = built(name)
     assert privatizer.capacity >= N > privatizer.capacity - privatizer.n_users
@@ -296,15 +270,6 @@ def test_the_certificate_tells_whom_and_what() -> None:
             assert channel in written_down["excluded_channels"]
     nothing = built("none").planned_certificate("x")
     assert (nothing.verdict, nothing.proved_epsilon, nothing.claimed_epsilon) == ("unbounded", math.inf, None)
-
-
-def test_a_plan_charges_everybody_and_releases_nothing(name: str) -> None:
-    privatizer = built(name)
-    planned = privatizer.planned_certificate("x")
-    assert planned.users == privatizer.n_users
-    assert privatizer.charged == 0
-    privatizer.charge(1, privatizer.capacity)
-    assert privatizer.certificate("x").to_dict() == planned.to_dict()
 
 
 def test_nothing_is_certified_that_was_accepted_without_a_charge() -> None:

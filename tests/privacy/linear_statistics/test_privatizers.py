@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.privacy import LedgerError, NoiseConfig, StatisticsLayout, StatisticsPrivacy, StatisticsPrivatizer, Streams
+from dprl.privacy import NoiseConfig, StatisticsLayout, StatisticsPrivacy, StatisticsPrivatizer, Streams
 from dprl.privacy.mechanisms.gram import GramBoundedLaplace
 from dprl.privacy.queries.linear_statistics import add_statistics, send_statistics
 
@@ -182,33 +182,6 @@ def test_messages_differ_by_what_was_clipped_and_by_nothing_else(name: str) -> N
         assert np.array_equal(part, other)
     if one.query.clipped:
         assert np.isfinite(shown[0]).all()
-
-
-def test_users_are_charged_first_and_send_once_in_order(name: str) -> None:
-    privatizer, given, sums = built(name), inputs(), zeros()
-    channel = privatizer.channel
-    with pytest.raises(LedgerError, match="after the ledger has charged them"):
-        send_statistics(channel, *given, 1)
-    with pytest.raises(LedgerError, match="received once, after it was sent"):
-        add_statistics(channel, *sums)
-    privatizer.charge(1, 3)
-    for wrong in (0, 2, -1, 4):
-        with pytest.raises(LedgerError, match="in order"):
-            send_statistics(channel, *given, wrong)
-    send_statistics(channel, *given, 1)
-    with pytest.raises(LedgerError, match="in order"):
-        send_statistics(channel, *given, 1)
-    with pytest.raises(LedgerError, match="a message is under way"):
-        privatizer.state_dict()
-    add_statistics(channel, *sums)
-    with pytest.raises(LedgerError, match="received once"):
-        add_statistics(channel, *sums)
-    for first, last in ((1, 3), (5, 6), (3, 3)):
-        with pytest.raises(LedgerError, match=f"submission {first} cannot be charged"):
-            privatizer.charge(first, last)
-    with pytest.raises(ValueError, match=f"at most {N} submissions can be charged, got {N + 1}"):
-        privatizer.charge(4, N + 1)
-    assert privatizer.certificate("x").users == 3
 
 
 def test_arrays_of_another_shape_are_refused_before_anything_is_sent() -> None:
