@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import gymnasium
 import numpy as np
 import pytest
@@ -136,33 +134,6 @@ def test_padded_agents_take_as_long_as_the_longest_and_do_the_same(sampled: bool
     np.testing.assert_array_equal(found[1], expected[1])
     assert padded.clock[0] == 3 * TASK.horizon
     assert plain.clock[0] < padded.clock[0]
-
-
-def test_a_gradient_is_that_of_the_history() -> None:
-    """Against the loss of the trajectory as gymnasium would see it, by finite differences along ten directions."""
-    loss = replace(LOSS, reward="literal", bootstrap="none", discount=0.9)
-    tables, lanes, given = loss_tables(loss, TASK.horizon), agent_batch(8, TASK, STREAMS), theta(3)
-    deliver(lanes, 2, given, 5, 1, 0.3)
-    states, actions = trajectory(lanes, 2)
-    gradient = np.empty(DIMENSION)
-    assert local_update(lanes, 2, tables, gradient) == len(actions)
-    returns = [(1.0 - 0.9 ** (len(actions) - t)) / (1.0 - 0.9) for t in range(len(actions))]
-    constants = [forward(given, state)[1] for state in states[:-1]]
-
-    def value(parameters: np.ndarray) -> float:
-        total = 0.0
-        for t, action in enumerate(actions):
-            difference, v = forward(parameters, states[t])
-            p = np.array([probability_of_right(-difference), probability_of_right(difference)])
-            total -= np.log(p[action]) * (returns[t] - constants[t])
-            total += 0.01 * (p * np.log(p)).sum() + 0.5 * (returns[t] - v) ** 2
-        return total
-
-    rng = np.random.default_rng(0)
-    for _ in range(10):
-        direction = rng.normal(size=DIMENSION)
-        slope = (value(given + 1e-6 * direction) - value(given - 1e-6 * direction)) / 2e-6
-        assert gradient @ direction == pytest.approx(slope, rel=1e-5, abs=1e-5)
 
 
 def test_gravities_are_equally_likely_and_an_agents_own() -> None:

@@ -22,7 +22,6 @@ from dprl.privacy.accounting.amplification import (
 )
 from dprl.privacy.accounting.closed_forms import GaussianDP, RandomizedResponses
 from dprl.privacy.accounting.composition import compose, repeat
-from dprl.privacy.accounting.losses import Losses, SummedLosses
 
 # Shuffled reports: the numerical bound against complete sums, a closed form, and a randomizer's exact loss.
 
@@ -60,16 +59,6 @@ def test_the_bound_is_the_sum_over_all_numbers_of_clones(
     assert exact * (1.0 - 1e-9) <= ShuffledLoss(epsilon_0, users).delta(epsilon) <= exact * (1.0 + 1e-5)
 
 
-@pytest.mark.parametrize(("epsilon_0", "users"), [(0.5, 1000), (1.0, 10**4), (3.0, 10**5), (5.0, 10**6), (8.0, 10**9)])
-def test_the_closed_form_of_the_paper_is_above_it(epsilon_0: float, users: int) -> None:
-    """Feldman, McMillan, Talwar 2021, Theorem 3.1."""
-    delta, factor = 1e-6, math.exp(epsilon_0)
-    assert epsilon_0 <= math.log(users / (16.0 * math.log(2.0 / delta)))
-    spread = 8.0 * math.sqrt(factor * math.log(4.0 / delta) / users) + 8.0 * factor / users
-    closed = math.log1p((factor - 1.0) / (factor + 1.0) * spread)
-    assert 0.0 < ShuffledLoss(epsilon_0, users).epsilon(delta) < closed
-
-
 @pytest.mark.parametrize("users", [1, 2, 30, 300])
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("epsilon_0", [0.5, 2.0, 4.0])
@@ -94,14 +83,6 @@ def test_more_users_hide_better_and_no_shuffle_reveals_more_than_a_report(
     one, more = (ShuffledLoss(epsilon_0, n).delta(epsilon) for n in (users, 3 * users))
     assert more <= one * (1.0 + 1e-6) + 1e-25
     assert one <= RandomizedResponses(1, epsilon_0).delta(epsilon)
-
-
-def test_it_composes_with_other_releases() -> None:
-    loss = ShuffledLoss(2.0, 10_000)
-    assert compose([loss]) == loss
-    point = loss.epsilon(1e-9)
-    assert point < repeat(loss, 2).epsilon(1e-6) <= 2.0 * point
-    assert compose([loss, RandomizedResponses(1, 0.5)]).epsilon(1e-6) <= point + 0.5
 
 
 @pytest.mark.parametrize("epsilon", [38.5, 90.0, 800.0, 1e9])
@@ -204,21 +185,6 @@ def test_sums_by_fft_are_those_of_direct_convolution(added: bool) -> None:
     for epsilon in (0.0, 0.5, 2.0, 4.0, 6.0):
         expected = float(mass @ -np.expm1(np.minimum(epsilon - losses, 0.0))) + 40 * one.lost
         assert expected * (1.0 - 1e-12) <= fast.delta(epsilon) <= expected * (1.0 + 1e-6)
-
-
-def test_a_loss_of_few_values_is_exact() -> None:
-    """Ten randomized responses with epsilon_0 = 1: delta is a finite sum, and splits keep it away from a kink."""
-    p = 1.0 / (1.0 + math.exp(-1.0))
-    part = Losses(np.array([-1.0, 1.0]), np.array([1.0 - p, p]))
-    found = SummedLosses([(part, 10)])
-    for epsilon in (0.5, 3.5, 9.5):
-        exact = sum(
-            math.comb(10, k) * p**k * (1.0 - p) ** (10 - k) * -math.expm1(epsilon - (2 * k - 10))
-            for k in range(11)
-            if 2 * k - 10 > epsilon
-        )
-        assert exact <= found.delta(epsilon) <= exact * (1.0 + 1e-6)
-    assert found.delta(11.0) == 0.0
 
 
 @pytest.mark.slow

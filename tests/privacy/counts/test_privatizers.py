@@ -51,18 +51,6 @@ def test_noise_is_all_that_separates_private_counts_from_the_truth(
             assert (error == 0) == (privatizer.trust_model == "none")
 
 
-def test_the_same_user_with_and_without_a_neighbour_in_the_past_sends_the_same_report(
-    tabular_families: Families, random_contribution: Callable[[CountFamilies, np.random.Generator], UserRecord]
-) -> None:
-    rng = np.random.default_rng(0)
-    families = tabular_families(HORIZON)
-    one, other = (CountPrivacy("ldp", 1.0).build(families, 2, Streams(0, "x")) for _ in range(2))
-    message_of(one, random_contribution(families, rng), 1)
-    message_of(other, random_contribution(families, rng), 1)
-    second = random_contribution(families, rng)
-    assert np.array_equal(message_of(one, second, 2), message_of(other, second, 2))
-
-
 def test_local_reports_have_the_certified_scale_and_no_other(tabular_families: Families) -> None:
     # Kolmogorov-Smirnov at a fixed seed; false-alarm rate 1e-3.
     families = tabular_families(20, n_states=8, n_actions=3)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import ray
-import torch
 from ray.rllib.core.rl_module.rl_module import RLModule, RLModuleSpec
 
 from dprl.algorithms.base import Float64Array
@@ -108,15 +107,6 @@ def test_a_run_tells_what_it_did(home: Path) -> None:
     algorithm.stop()
 
 
-def test_the_module_has_the_parameters() -> None:
-    algorithm, _ = trained(config())
-    expected = algorithm.parameters.astype(np.float32)
-    assert np.array_equal(read_parameters(algorithm.get_module()), expected)
-    output = algorithm.get_module().forward_inference({"obs": torch.zeros(1, 4)})
-    assert output["action_dist_inputs"].shape == (1, 2)
-    algorithm.stop()
-
-
 def test_a_checkpoint_is_continued_with_fresh_agents(home: Path) -> None:
     algorithm = config().build_algo()
     algorithm.train()
@@ -151,14 +141,6 @@ def test_a_runner_gives_out_nothing_but_replies() -> None:
     assert runner.get_metrics() == {}
     assert runner.get_state() == {}
     assert SECRET not in json.dumps(algorithm.train(), default=str)
-    algorithm.stop()
-
-
-def test_scores_stay_where_they_are_if_nobody_may_read_them() -> None:
-    settings = config().privacy(model="ldp", epsilon=5.0, release_scores="none")
-    algorithm, results = trained(settings)
-    assert not {"score", "score_last10", "first_success"} & set(results[-1]["pgc"])
-    assert not any("raw scores" in channel for channel in algorithm.certificate().to_dict()["excluded_channels"])
     algorithm.stop()
 
 

@@ -90,15 +90,6 @@ def test_unknown_attributes_are_refused() -> None:
         config().update_from_dict({"model": {"fcnet_hiddens": [3]}})
 
 
-def test_a_dict_of_a_config_makes_it_again() -> None:
-    one = config(learning_rate=0.125).env_runners(agents_per_call=9).schedule(reserve=3)
-    again = PGCConfig().update_from_dict(one.to_dict())
-    again.validate()
-    assert again.learning_config() == one.learning_config()
-    assert (again.agents_per_call, again.reserve) == (9, 3)
-    assert again.streams() == one.streams()
-
-
 def test_a_sweep_may_vary_what_is_nested() -> None:
     swept = PGCConfig().privacy(model="ldp", epsilon=tune.grid_search([1.0, 2.0]), mechanism="privunit")
     assert swept.to_dict()["privacy_settings"]["epsilon"] == {"grid_search": [1.0, 2.0]}
