@@ -252,22 +252,25 @@ def declared_pairs(factors: Sequence[Factors]) -> dict[Pair, Kind]:
     compared at equal shared constants, and at others if neither cell has such a pair with the other's algorithm: so
     those that were tuned, each with constants of its own, are compared as they were tuned.
     """
+    # [i, j] of every matrix below: whether it holds for cells i and j.
     tested = np.array([each.model == "none" or math.isfinite(each.epsilon) for each in factors])
     codes = {name: _codes([getattr(each, name) for each in factors]) for name in Factors._fields}
     same = {name: np.equal.outer(code, code) for name, code in codes.items()}
     budget = np.logical_and.outer(tested, tested) & same["model"] & same["delta"] & same["epsilon"]
     equal_noise, equal_settings = same["noise"] & same["ran"], same["algorithm"] & same["constants"]
 
+    # A shared constant has different values.
     conflict = np.zeros_like(budget)
     for key in {key for each in factors for key, _ in each.constants}:
         values = [dict(each.constants).get(key) for each in factors]
         known = np.array([value is not None for value in values])
         conflict |= np.logical_and.outer(known, known) & ~np.equal.outer(_codes(values), _codes(values))
     algorithms = budget & equal_noise & ~same["algorithm"]
-    # [i, j]: whether i is compared with a cell of j's algorithm at equal constants.
+    # i is compared with a cell of j's algorithm at equal constants.
     served = (algorithms & ~conflict).astype(np.float32) @ same["algorithm"].astype(np.float32) > 0.0
     algorithms &= ~conflict | ~(served | served.T)
 
+    # j has the least epsilon above that of i.
     line = tested & equal_settings & same["noise"] & same["model"] & same["delta"]
     epsilons = np.array([each.epsilon for each in factors])
     larger = np.where(line & np.less.outer(epsilons, epsilons), epsilons, np.inf)
