@@ -1,4 +1,4 @@
-"""Checks of a running Ray cluster: it can be joined, and its nodes see the sweep's folder, honour locks, run this code.
+"""Check that all nodes of a Ray cluster see a sweep's folder, honour its locks and run this code.
 
 A folder's name does not show whether it is shared. Therefore this process holds a lock on a new file in it, and a task
 on every node reads the file and tries to take the lock.
@@ -14,55 +14,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-import grpc
 import ray
 from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from dprl.platform.errors import UserError, broken_rule, shortened
-from dprl.platform.ray_token import MODE_VARIABLE, TOKEN_MODE, WHERE_TOKENS_ARE, user_token
 from dprl.sources import code_digest
 
-_CONNECT_SECONDS = 10.0
-_ANY_CALL = "/ray.rpc.NodeInfoGcsService/CheckAlive"
-_SILENCE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNKNOWN)
-"""Where nothing listens, or something other than Ray."""
 _ANSWER_SECONDS = 180.0
 """A node that runs its first task of a job has to fetch the code and to start a process."""
-
-
-def require_reachable(address: str) -> None:
-    """Raise UserError unless a Ray that accepts us listens at `address`, host:port or ray://host:port.
-
-    Ray itself would try for minutes. A token is only sent to a server that asks for one.
-    """
-    server = address.removeprefix("ray://")
-    if ":" not in server or os.environ.get("RAY_USE_TLS", "0") != "0":
-        return  # 'auto', which Ray looks up itself, and encrypted connections
-    code = _answer(server, None)
-    if code in _SILENCE:
-        rule = f"must be where Ray listens ({code.name.lower()})"
-        raise broken_rule("address", rule, address, "check it with `ray status --address ADDR`")
-    if code != grpc.StatusCode.UNAUTHENTICATED:
-        return
-    token = user_token(f"address: {address}")
-    if os.environ.get(MODE_VARIABLE, TOKEN_MODE).lower() != TOKEN_MODE:
-        raise broken_rule(MODE_VARIABLE, f"must be {TOKEN_MODE} for {address}", os.environ[MODE_VARIABLE], "unset it")
-    if _answer(server, token) == grpc.StatusCode.UNAUTHENTICATED:
-        rule = "refuses the token, which must be that of the cluster"
-        raise UserError(f"address: {address} {rule}; {WHERE_TOKENS_ARE}")
-    os.environ[MODE_VARIABLE] = TOKEN_MODE
-
-
-def _answer(server: str, token: str | None) -> grpc.StatusCode:
-    """Return the server's answer to a call with this token, or without one."""
-    metadata = [] if token is None else [("authorization", f"Bearer {token}")]
-    with grpc.insecure_channel(server, [("grpc.enable_http_proxy", 0)]) as connection:
-        try:
-            connection.unary_unary(_ANY_CALL)(b"", timeout=_CONNECT_SECONDS, metadata=metadata)
-        except grpc.RpcError as error:
-            return error.code()
-    return grpc.StatusCode.OK
 
 
 class NodeView(NamedTuple):

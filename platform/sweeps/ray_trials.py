@@ -30,7 +30,7 @@ from ray.tune.experiment import Trial
 from dprl.platform.environment_variables import cpu_limit, worker_environment
 from dprl.platform.errors import UserError, broken_rule, first_line
 from dprl.platform.ray_token import provide_token
-from dprl.platform.sweeps.cluster_checks import require_reachable, require_shared
+from dprl.platform.sweeps.cluster_checks import require_shared
 from dprl.platform.sweeps.events import CellEvent, Cluster, ending
 
 if TYPE_CHECKING:
@@ -88,7 +88,6 @@ def _start_here() -> Cluster:
 
 def _join(address: str, home: Path) -> Cluster:
     """Join Ray, and check that its nodes share the folder, locks and code. Raises UserError."""
-    require_reachable(address)
     try:
         cluster = _connect(address)
     except (ValueError, RuntimeError, OSError) as error:

@@ -22,6 +22,7 @@ from dprl.platform.configs.experiment import Experiment, unequal_schedules
 from dprl.platform.environment_variables import cpu_limit, set_environment
 from dprl.platform.errors import Interrupted, UserError, broken_rule, counted, how_to_resume, missing_extra
 from dprl.platform.program import command, sigterm_as_ctrl_c
+from dprl.platform.ray_token import require_reachable
 from dprl.platform.results.cell_folder import CellResults, DamagedCellError
 from dprl.platform.results.home import storage_words
 from dprl.platform.results.layout import (
@@ -140,9 +141,11 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
 
 
 def _ray_process(address: str | None, home: Path) -> RayProcess:
-    """Return the process that talks to Ray. Raises UserError without Ray."""
+    """Return the process that talks to Ray. Raises UserError without Ray, or if none listens at the address."""
     if importlib.util.find_spec("ray") is None:
         raise missing_extra(ModuleNotFoundError(name="ray"))
+    if address is not None:
+        require_reachable(address)
     from dprl.platform.sweeps.ray_process import RayProcess  # noqa: PLC0415 - `dprl run` needs none of it
 
     return RayProcess(address, home)

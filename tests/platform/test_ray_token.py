@@ -12,8 +12,7 @@ import grpc
 import pytest
 
 from dprl.platform.errors import UserError
-from dprl.platform.ray_token import provide_token
-from dprl.platform.sweeps.cluster_checks import require_reachable
+from dprl.platform.ray_token import provide_token, require_reachable
 
 TOKEN = "a-token-of-these-tests"
 
