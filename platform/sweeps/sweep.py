@@ -291,7 +291,8 @@ class _Sweep:
                 deleted = layout.delete_cells()
                 self.display.say(f"starting afresh: {counted(deleted, 'cell')} of earlier calls deleted")
             for cell in todo:
-                cell.folder.marker_file.unlink(missing_ok=True)
+                if cell.folder.finished:  # not where a file takes the folder's place: that cell alone fails
+                    cell.folder.marker_file.unlink()
             unless_begun.pop_all()
 
     def _execute(self, todo: Sequence[SweepCell], ray: RayProcess | None) -> None:
