@@ -45,7 +45,7 @@ from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.mechanisms.reports import DirectEncoding, OptimizedUnaryEncoding, RandomizedResponse, UnaryEncoder
 from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace, RawVector
 from dprl.privacy.noise_design import Release
-from dprl.privacy.privatizer import digest_of
+from dprl.privacy.privatizer import check_arrays, digest_of
 from dprl.privacy.threat_models import THREAT_MODELS
 from tests.privacy.conftest import _families
 
@@ -302,3 +302,11 @@ def test_a_digest_tells_names_shapes_types_and_values_apart_and_no_order() -> No
 def test_charges_in_another_mapping_are_reported_without_an_error(array: np.ndarray | None) -> None:
     assert Privatizer.charged_in({} if array is None else {"counts": array}) == -1
     assert Privatizer.charged_in({"counts": np.array([4, 5])}) == 4
+
+
+@pytest.mark.parametrize("array", [None, np.zeros(4), np.zeros((3, 1)), np.zeros(3, dtype=np.float32)])
+def test_a_state_of_other_arrays_is_refused_by_name(array: np.ndarray | None) -> None:
+    own, state = {"a": np.zeros(3)}, {} if array is None else {"a": array}
+    check_arrays({"a": np.ones(3), "b": np.ones(1)}, own)
+    with pytest.raises(ValueError, match="the state's 'a' is missing or of another shape; resume with the same"):
+        check_arrays(state, own)

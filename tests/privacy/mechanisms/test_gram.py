@@ -247,3 +247,13 @@ def test_raw_statistics_have_no_account() -> None:
     assert message[0, 0] == message[4, 0] == 16.0
     with pytest.raises(LedgerError, match="cannot account for"):
         Release("statistics", SMALL, None, False, SMALL.n_numbers, "seeded")  # type: ignore[arg-type]
+
+
+def test_isotropic_noise_is_less_off_the_diagonal_by_the_root_of_two() -> None:
+    scales, off = (40.0, 30.0, 20.0, 10.0, 5.0), ~np.eye(4, dtype=np.bool_)
+    plain, isotropic = (
+        gram_messages(GramGaussian(TWO_AGENTS, scales, each), np.zeros(4), 0.0, 1, KEY, 3) for each in (False, True)
+    )
+    np.testing.assert_allclose(isotropic[:, :4][:, off], math.sqrt(0.5) * plain[:, :4][:, off], rtol=1e-14)
+    np.testing.assert_array_equal(isotropic[:, :4][:, ~off], plain[:, :4][:, ~off])
+    np.testing.assert_array_equal(isotropic[:, 4], plain[:, 4])
