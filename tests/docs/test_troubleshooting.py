@@ -29,6 +29,7 @@ def texts(root: Path) -> list[str]:
     for top in TOP_FOLDERS:
         for path in sorted((root / top).rglob("*.py")):
             found += list(texts_of(ast.parse(path.read_text())))
+        found += [path.read_text() for path in sorted((root / top).rglob("*.j2"))]
     return found
 
 
