@@ -21,12 +21,11 @@ def report(
         str | None, Parameter(help="folder for report.html and its files (default: the only sweep's)")
     ] = None,
     title: Annotated[str | None, Parameter(help="title of the page (default: the names of the sweeps)")] = None,
-    compare: Annotated[tuple[str, str] | None, Parameter(help="also test these two algorithms or cells")] = None,
     storage: Storage = None,
     as_json: Json = False,
 ) -> int:
     """Report the best algorithm at each epsilon: a page with figures, tables and tests."""
-    from dprl.platform.reports.report import SweepReport, answer_of, asked_table, budget_table
+    from dprl.platform.reports.report import SweepReport, answer_of, budget_table
     from dprl.platform.reports.terminal import write_table
     from dprl.platform.results.home import home_folder
 
@@ -36,7 +35,7 @@ def report(
     if out is None and more:
         rule, remedy = "must be given with several sweeps", "write e.g. --out report"
         raise broken_rule("--out", rule, None, remedy)
-    found = SweepReport.of(home, [first, *more], compare)
+    found = SweepReport.of(home, [first, *more])
     place = found.layouts[0].folder if out is None else Path(out)
     try:
         files = found.write(place, resume_command(), title)
@@ -46,8 +45,7 @@ def report(
         say(json_text({"page": str(files[0]), "files": [str(file) for file in files], **found.data()}))
         return EXIT_DONE
     say("\n".join([*(f"not finished: {line}" for line in found.missing), f"{answer_of(found.groups)}."]))
-    for table in (budget_table(found.groups), asked_table(found.groups)):
-        if table.body:
-            write_table(sys.stdout, table)
+    if (table := budget_table(found.groups)).body:
+        write_table(sys.stdout, table)
     say(f"report    {files[0]}")
     return EXIT_DONE

@@ -54,7 +54,6 @@ from dprl.platform.results.compare import (
     groups_of,
     naming_keys,
     reference_of,
-    with_comparison,
 )
 from dprl.platform.results.inference import FEWEST_SEEDS, Effect, Estimate, effect, estimate
 from dprl.platform.results.layout import SweepLayout, sweep_layout
@@ -190,17 +189,6 @@ def _test_text(found: Effect | None) -> str:
     return f"{'significant' if found.significant else 'no significant difference'}, {p_value}"
 
 
-def asked_table(groups: Sequence[Group]) -> Table:
-    """Return a row for each pair of cells that a user asked to compare: group, both names, effect and test."""
-    rows = []
-    for group in (group for group in groups if group.metric is not None):
-        for i, j in map(sorted, group.asked):
-            found = group.comparisons[i, j].effect
-            names = {"Group": group.title, "First": group.names[i], "Second": group.names[j]}
-            rows.append({**names, "Effect": effect_text(found), "Test": _test_text(found)})
-    return Table.of(rows, ("Group", "First", "Second", "Effect", "Test"))
-
-
 def cell_tables(groups: Sequence[Group]) -> Iterator[dict[str, Any]]:
     """Yield the table of all cells of each headline with its title; of many cells only the best of every group."""
     by_metric: dict[Metric | None, list[Group]] = {}
@@ -310,11 +298,8 @@ class SweepReport:
     missing: Sequence[str]
 
     @classmethod
-    def of(cls, home: Path, names: Sequence[str], compared: tuple[str, str] | None = None) -> SweepReport:
-        """Read sweeps, given by their names in `home` or the paths of their folders. Raises UserError.
-
-        compared: two algorithms or cells; their comparison is declared, too.
-        """
+    def of(cls, home: Path, names: Sequence[str]) -> SweepReport:
+        """Read sweeps, given by their names in `home` or the paths of their folders. Raises UserError."""
         layouts, damaged, missing = [sweep_layout(home, name) for name in names], list[str](), list[str]()
         for layout in layouts:
             # The status is older if the sweep was killed.
@@ -324,9 +309,7 @@ class SweepReport:
         cells = read_cells(layouts, damaged)
         if not cells:
             raise UserError(f"SWEEP: must have a cell that can be read: {damaged[0]}")
-        groups = groups_of(cells)
-        groups = groups if compared is None else with_comparison(groups, *compared)
-        return cls(layouts, groups, [*missing, *(f"left out: {line}" for line in damaged)])
+        return cls(layouts, groups_of(cells), [*missing, *(f"left out: {line}" for line in damaged)])
 
     @property
     def cells(self) -> list[Cell]:
@@ -384,7 +367,6 @@ class SweepReport:
             figures=[(chart, _source(chart)) for chart in charts],
             best=best._replace(body=best.body[:_MOST_BUDGETS]),
             further=len(best.body[_MOST_BUDGETS:]),
-            asked=asked_table(self.groups),
             claims=[(key, each.meaning, verdicts.count(key)) for key, each in VERDICTS.items() if key in verdicts],
             noise=noise_note(rows),
             seeds=sorted({cell.seeds for cell in cells}),

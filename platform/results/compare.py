@@ -8,10 +8,9 @@ Holm's adjustment.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -20,7 +19,6 @@ import pandas as pd
 
 from dprl.algorithms import Metric
 from dprl.platform.configs.experiment import needed_keys, varies
-from dprl.platform.errors import broken_rule, suggestion
 from dprl.platform.results.cells import (
     DIGESTS,
     ENV_NAMING,
@@ -40,16 +38,14 @@ from dprl.platform.results.cells import (
 from dprl.platform.results.inference import Effect, Estimate, effect, holm, scale_of
 from dprl.platform.results.summary import unit_of
 
-Kind = Literal["algorithm", "noise", "epsilon", "compare"]
-"""The factor in which two cells differ; 'compare' if a user asked for the pair."""
+Kind = Literal["algorithm", "noise", "epsilon"]
+"""The factor in which two cells differ."""
 Pair = tuple[int, int]
 """The places of two cells in their group, the smaller first."""
 MOST_PAIRS = 200
 """With more comparisons at one privacy, none is declared: after adjustment no test would have power."""
 SAME_EPSILON = 1.0 + 1e-6
 """Certified epsilons may exceed a claim by rounding errors."""
-_FEWEST_DIGITS = 4
-"""Digits of a cell's digest that suffice to name it."""
 _EQUAL = 0.005
 """Noise that differs by a smaller fraction counts as equal."""
 
@@ -106,14 +102,12 @@ class Comparison(NamedTuple):
 class Group:
     """Cells that differ in algorithm, privacy or noise only, the best first, and those without a rank last.
 
-    title: the environment, and the settings specific to this group. metric: their headline. asked: pairs that a user
-    wants compared, by their places.
+    title: the environment, and the settings specific to this group. metric: their headline.
     """
 
     title: str
     metric: Metric | None
     cells: tuple[Cell, ...]
-    asked: tuple[Pair, ...] = ()
 
     @property
     def unit(self) -> str:
@@ -179,12 +173,10 @@ class Group:
 
     @cached_property
     def comparisons(self) -> dict[Pair, Comparison]:
-        """The declared comparisons, and those that a user asked for: one family of tests."""
+        """The declared comparisons: one family of tests."""
         if self.metric is None:
             return {}
         kinds = declared_pairs(self.factors)
-        for pair in self.asked:
-            kinds.setdefault((min(pair), max(pair)), "compare")
         effects = [self.effect(*pair) for pair in kinds]
         adjusted = holm([found.p_value for found in effects])
         tests = (found._replace(adjusted=p) for found, p in zip(effects, adjusted, strict=True))
@@ -314,42 +306,6 @@ def _noise_of(cell: Cell) -> Hashable:
     )
     error = cell.row.get("noise_sd")
     return kinds, None if error is None else float(f"{error:.3g}")
-
-
-def with_comparison(groups: Sequence[Group], one: str, other: str) -> list[Group]:
-    """Return the groups with the comparisons of `one` and `other` declared, too. Raises UserError.
-
-    Each is the name or label of an algorithm, the name or label of a cell, or the first digits of its digest. Two cells
-    are compared whatever they differ in; if a name has several cells, those with the same privacy and noise are
-    compared.
-    """
-
-    def places(group: Group, name: str) -> list[int]:
-        found = []
-        for i, cell in enumerate(group.cells):
-            names = {cell.algorithm, algorithm_name(cell.row), cell.row.get("label"), group.settings[i], group.names[i]}
-            if name in names or (len(name) >= _FEWEST_DIGITS and str(cell.row["cell"]).startswith(name)):
-                found.append(i)
-        return found
-
-    cells = [cell for group in groups for cell in group.cells]
-    for name in (one, other):
-        if not any(places(group, name) for group in groups):
-            known = sorted({name for cell in cells for name in (cell.algorithm, algorithm_name(cell.row))})
-            labels = dict.fromkeys(str(cell.row["label"]) for cell in cells if "label" in cell.row)
-            remedy = suggestion(name, [*known, *labels])
-            raise broken_rule("--compare", "must be algorithms, labels or digests of cells", name, remedy)
-    found = []
-    for group in groups:
-        pairs = [(i, j) for i, j in itertools.product(places(group, one), places(group, other)) if i != j]
-        if len(pairs) > 1:
-            alike = [(each.budget, each.noise, each.ran) for each in group.factors]
-            pairs = [(i, j) for i, j in pairs if alike[i] == alike[j]]
-        found.append(replace(group, asked=tuple(pairs)))
-    if not any(group.asked for group in found):
-        rule, remedy = "must have cells of the same environment, privacy and noise", "name two cells by their digests"
-        raise broken_rule("--compare", rule, f"{one}, {other}", f"{remedy} in report.csv")
-    return found
 
 
 # ---- the best cell at each privacy budget ----

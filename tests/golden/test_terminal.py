@@ -45,7 +45,6 @@ COMMANDS = {
         "report recorded",
         "report nonsense",
         "report recorded recorded",
-        "report recorded --compare ma_ldp nonsense",
     ],
     "verify": [
         "verify old.json",

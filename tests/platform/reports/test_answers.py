@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from dprl.platform.reports.report import answer_of, asked_table, budget_table, leading_budget
+from dprl.platform.reports.report import answer_of, budget_table, leading_budget
 from dprl.platform.reports.verdicts import privacy_text
 from dprl.platform.results.cells import Cell
-from dprl.platform.results.compare import Best, Group, best_cells, groups_of, with_comparison
+from dprl.platform.results.compare import Best, Group, best_cells, groups_of
 from tests.platform.results.cases import report_cell
 
 LOW, MIDDLE, HIGH, FREE = [9.0, 10.0, 11.0], [9.5, 10.5, 12.0], [99.0, 100.0, 101.0], [1.0, 1.1, 1.2]
@@ -196,12 +196,3 @@ def test_names_have_the_settings_that_are_needed_and_the_labels_of_the_config() 
     group, _ = found(ours, theirs)
     assert "Ours is best" in answer_of([group])
     assert rows(group)[0]["Next best"].startswith("Theirs: ")
-
-
-def test_a_comparison_of_two_cells_that_a_user_asks_for_is_told() -> None:
-    group, _ = found(report_cell(LOW, algorithm="bernstein_vi", **ONE_HOT), report_cell(HIGH, **SEPARATE))
-    names = {cell.row["algorithm.name"]: str(cell.row["cell"]) for cell in group.cells}
-    (asked,) = with_comparison([group], names["private_ucb_vi"], names["bernstein_vi"])
-    effect = "0.10\u00d7 [0.078, 0.13]"
-    assert asked_table([asked]).body == [[group.title, *group.names, effect, "significant, p < 0.001"]]
-    assert asked_table([group]).body == []

@@ -207,14 +207,6 @@ def test_the_terminal_says_the_answer_first(home: Path, capsys: pytest.CaptureFi
     assert header.split()[:3] == ["Group", "Budget", "Best"]
 
 
-def test_two_cells_are_compared_as_asked(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = json.loads(output(capsys, copy, "small", "--json"))["cells"]
-    one, other = [row["cell"] for row in rows if row["group"] == rows[0]["group"]][:2]
-    lines = output(capsys, copy, "small", "--compare", one, other).splitlines()
-    header = next(i for i, line in enumerate(lines) if line.split() == ["Group", "First", "Second", "Effect", "Test"])
-    assert lines[header + 1].count("private_ucb_vi") == 2
-
-
 def test_a_plugins_sweep_is_not_reported_without_it(
     copy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -233,8 +225,6 @@ def test_a_plugins_sweep_is_not_reported_without_it(
 def test_what_cannot_be_asked_for_is_refused(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = output(capsys, home, "small", "small", code=2)
     assert "--out: must be given with several sweeps, got None; write e.g. --out report\n" in told
-    told = output(capsys, home, "small", "--compare", "a", "b", "--out", tmp_path, code=2)
-    assert "digests of cells, got 'a'; valid: private_ucb_vi, horizon=2 jdp epsilon=" in told
     file = tmp_path / "file"
     file.touch()
     told = output(capsys, home, "small", "--out", file, code=2)
