@@ -173,40 +173,33 @@ def line_labels(
     line never joins certified and printed noise. model: whether the trust model may be named. epsilon: of a cell; None
     for lines over epsilon.
     """
-    names = {algorithm_name(cell.row) for cell in cells}
-    models = {cell.model for cell in cells if cell.private}
-    deltas = {cell.delta for cell in cells if cell.certified}
-    scopes: dict[str, list[Cell]] = {}
+    names = [str(cell.row.get("cell_label") or algorithm_name(cell.row)) for cell in cells]
+    models, deltas = ({getattr(cell, key) for cell in cells if cell.private} for key in ("model", "delta"))
+    owners: dict[str, set[str]] = {}
     families: dict[tuple[str, str, str], list[Cell]] = {}
-    for cell in cells:
-        given = str(cell.row.get("cell_label", ""))
-        scopes.setdefault(given, []).append(cell)
-        families.setdefault((given, cell.algorithm, cell.model), []).append(cell)
+    for cell, name in zip(cells, names, strict=True):
+        owners.setdefault(name, set()).add(cell.algorithm)
+        families.setdefault((name, cell.algorithm, cell.model), []).append(cell)
     keys = {family: naming_keys(alike) for family, alike in families.items()}
     for family, alike in families.items():
         if len({cell.row.get(_CALIBRATION) for cell in alike}) > 1:
             keys[family] = list(dict.fromkeys([_CALIBRATION, *keys[family]]))
 
     found = []
-    for cell in cells:
-        given, row = str(cell.row.get("cell_label", "")), cell.row
-        several_models = len({other.model for other in scopes[given]}) > 1 if given else len(models) > 1
-        words = [given] if given else [algorithm_name(row)] if len(names) > 1 or "algorithm_label" in row else []
-        if model and cell.private and several_models:
+    for cell, name in zip(cells, names, strict=True):
+        words = [name] if len(owners) > 1 or name != cell.algorithm else []
+        if len(owners[name]) > 1:
+            words = [f"{name} ({cell.algorithm})"]
+        if model and cell.private and len(models) > 1:
             words.append(trust_word(cell.model))
-        words += [setting_text(key, row[key]) for key in keys[given, cell.algorithm, cell.model] if key in row]
-        if not cell.private and (several_models or not given):
-            words.append("no privacy")
-        own_deltas = {other.delta for other in families[given, cell.algorithm, cell.model] if other.certified}
-        if cell.private and (len(own_deltas) > 1 or (len(deltas) > 1 and cell.delta > min(deltas))):
+        words += [setting_text(key, cell.row[key]) for key in keys[name, cell.algorithm, cell.model] if key in cell.row]
+        if cell.private and len(deltas) > 1:
             words.append(f"\u03b4 = {delta_number(cell.delta)}")
-        if cell.private and not cell.certified:
-            words.append("NO PRIVACY")
+        if not cell.certified:
+            words.append("NO PRIVACY" if cell.private else "no privacy")
         without = ", ".join(words)
         if epsilon is not None and cell.private:
-            alike = [other for other in scopes[given] if other.private]
-            if not given or len({other.proved for other in alike}) > 1:
-                words.append(f"\u03b5 = {epsilon_text(epsilon(cell), 3)}")
+            words.append(f"\u03b5 = {epsilon_text(epsilon(cell), 3)}")
         found.append((without, ", ".join(words) or trust_word(cell.model)))
     return found
 

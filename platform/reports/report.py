@@ -23,7 +23,6 @@ from dprl.platform.reports.number_texts import (
     episode_reached,
     epsilon_text,
     estimate_text,
-    rounded,
 )
 from dprl.platform.reports.tables import noise_note
 from dprl.platform.reports.templates import sentence, template
@@ -34,8 +33,6 @@ from dprl.platform.results.cells import (
     Cell,
     Row,
     algorithm_name,
-    environment_keys,
-    environment_name,
     environment_text,
     read_cells,
     rows_of,
@@ -46,22 +43,19 @@ from dprl.platform.results.compare import (
     MOST_PAIRS,
     Best,
     Group,
-    Rival,
     best_cells,
     best_rows,
     cell_frame,
     comparison_frame,
     groups_of,
-    naming_keys,
     reference_of,
 )
-from dprl.platform.results.inference import FEWEST_SEEDS, Effect, Estimate, effect, estimate
+from dprl.platform.results.inference import FEWEST_SEEDS, Effect, Estimate
 from dprl.platform.results.layout import SweepLayout, sweep_layout
 from dprl.platform.results.summary import (
     SATURATION_NOTE,
     SATURATION_REMEDY,
     full_label,
-    is_final_score,
     results_in,
     title_of,
 )
@@ -83,15 +77,14 @@ def answer_of(groups: Sequence[Group]) -> str:
         return ""
     if best.place is None:
         return "No cell certifies a finite \u03b5"
-    label, value, cost = _numbers(best)
     return sentence(
         "answer",
         best=best,
         budget=_budget(best),
         algorithm=algorithm_name(best.cell.row),
-        label=label,
-        value=estimate_text(value),
-        cost="" if cost is None else effect_text(cost),
+        label=value_label(best.group.metric, best.group.unit),
+        value=estimate_text(shown(best.group, best.cell)),
+        cost="" if best.cost is None else effect_text(best.cost),
     )
 
 
@@ -115,21 +108,6 @@ def _budget(best: Best) -> str:
     """Return a budget in words, e.g. 'certified epsilon <= 1 (central, delta = 0)'."""
     delta = f"\u03b4 \u2264 {delta_number(best.delta)}" if best.delta else "\u03b4 = 0"
     return f"certified \u03b5 \u2264 {bound(best.epsilon)} ({trust_word(best.model)}, {delta})"
-
-
-def _numbers(best: Best) -> tuple[str, Estimate, Effect | None]:
-    """Return a number of the best cell with its name, and the cost of privacy in it.
-
-    It is the final score where all cells have one, which is in the first figure, else the headline.
-    """
-    group, cell = best.group, best.cell
-    finals = results_in({*cell.row}, is_final_score)
-    if not finals or not all(finals[0].name in each.row and each.folders for each in group.cells):
-        return value_label(group.metric, group.unit), shown(group, cell), best.cost
-    ours = cell.values_of(finals[0])[1][:, -1]
-    free = None if best.reference is None else group.cells[best.reference].values_of(finals[0])[1][:, -1]
-    cost = None if free is None else effect(ours, free, "linear")
-    return title_of(finals[0]), estimate(ours, "linear", cell.range_of(finals[0])), cost
 
 
 def shown(group: Group, cell: Cell) -> Estimate:
@@ -161,29 +139,20 @@ def budget_table(groups: Sequence[Group]) -> Table:
             "Best": "no cell certifies this",
         }
         if best.place is not None:
-            row["Best"] = f"{group.settings[best.place]}, {privacy_text(best.cell.certificate)}"
+            row["Best"] = group.names[best.place]
             row["Value"] = estimate_text(shown(group, best.cell))
             if best.cell.unlearned:  # such a cell is the best of no others, and its value no cost of privacy
                 row["Best"] += " (nothing was learned)"
             else:
                 row["Cost of privacy"] = "" if best.cost is None else effect_text(best.cost)
-                row["Next best"] = _rival_text(group, best.other_algorithm or best.next_best)
+            if best.next_best is not None and best.lead is not None and not best.cell.unlearned:
+                row["Next best"] = f"{group.names[best.next_best]}: {effect_text(best.lead)}, {_test_text(best.lead)}"
         rows.append(row)
     return Table.of(rows, ("Group", "Metric", "Budget", "Best", "Next best"))
 
 
-def _rival_text(group: Group, rival: Rival | None) -> str:
-    """Return the next cell, its effect against the best one, the factors that differ, and the test; '' without one."""
-    if rival is None:
-        return ""
-    ratio = "no ratio" if rival.effect is None else effect_text(rival.effect)
-    noise = "" if math.isnan(rival.noise) or rival.noise == 1.0 else f" ({rounded(rival.noise, 2)} times the noise)"
-    differs = f"other {' and '.join(rival.differs_in)}{noise}"
-    return f"{group.settings[rival.place]}: {ratio}, {differs}, {_test_text(rival.effect)}"
-
-
-def _test_text(found: Effect | None) -> str:
-    if found is None or not found.tested:
+def _test_text(found: Effect) -> str:
+    if not found.tested:
         return "not tested"
     p_value = "p < 0.001" if found.adjusted < 0.001 else f"p = {found.adjusted:.2g}"
     return f"{'significant' if found.significant else 'no significant difference'}, {p_value}"
@@ -200,11 +169,10 @@ def cell_tables(groups: Sequence[Group]) -> Iterator[dict[str, Any]]:
         ranked = sorted(range(len(places)), key=lambda k: places[k][1])
         kept = sorted(ranked[: max(1, _MOST_CELLS // len(by_metric))])
         rows = _cell_rows(alike)
-        hidden = {name for name in _SHARED if len(rows) > 1 and len({row[name] for row in rows}) == 1}
         unlearned = [cell for cell in cells if cell.unlearned]
         yield {
             "title": value_label(metric, alike[0].unit) if len(by_metric) > 1 else "",
-            "table": Table.of([{k: v for k, v in rows[i].items() if k not in hidden} for i in kept], _LEFT),
+            "table": Table.of([rows[i] for i in kept], _LEFT),
             "further": len(cells) - len(kept),
             "unlearned": len(unlearned),
             "saturated": any(cell.saturated for cell in unlearned),
@@ -212,35 +180,30 @@ def cell_tables(groups: Sequence[Group]) -> Iterator[dict[str, Any]]:
         }
 
 
-_LEFT = {"Environment", "Algorithm", "Settings", "Trust model", "Claim", "Covered by", "Note"}
-_SHARED = ("Environment", "Algorithm", "Settings", "Trust model", "\u03b4", "Seeds")
-"""Columns that are left out if all cells have the same text; these settings are under Methods."""
+_LEFT = ("Group", "Cell", "Claim", "Covered by", "Note")
 
 
 def _cell_rows(groups: Sequence[Group]) -> list[dict[str, str]]:
     """Return the texts of every cell by header, of groups with one headline."""
-    cells = [cell for group in groups for cell in group.cells]
-    algorithms = {cell.algorithm for cell in cells}
-    settings = {name: naming_keys([cell for cell in cells if cell.algorithm == name]) for name in algorithms}
-    environments = environment_keys([cell.row for cell in cells])
-    results = results_in({key for cell in cells for key in cell.row})
+    results = results_in({key for group in groups for cell in group.cells for key in cell.row})
     rows = []
     for group in groups:
         for i, cell in enumerate(group.cells):
             row, reference = cell.row, reference_of(group, i) if cell.private else None
-            words = [setting_text(key, row[key]) for key in settings[cell.algorithm] if key in row]
             claimed = epsilon_text(float(row["claimed_epsilon"]), 4) if "claimed_epsilon" in row else ""
             rows.append(
                 {
-                    "Environment": environment_text(row, environments, setting_text) or environment_name(row),
-                    "Algorithm": algorithm_name(row),
-                    "Settings": str(row.get("cell_label", "")) or ", ".join(words),
-                    "Trust model": trust_word(cell.model),
+                    "Group": group.title if len(groups) > 1 else "",
+                    "Cell": group.names[i],
                     "Claimed \u03b5": claimed if cell.private else "",
                     "\u03b4": delta_number(cell.delta) if cell.private else "",
                     "Certified \u03b5": bound(cell.proved, "\u221e"),
                     "Claim": badge(verdict_id(cell.certificate)),
-                    **({value_label(group.metric, group.unit): _value(group, cell)} if group.metric else {}),
+                    **(
+                        {value_label(group.metric, group.unit): estimate_text(shown(group, cell))}
+                        if group.metric
+                        else {}
+                    ),
                     "Cost of privacy": "" if reference is None else effect_text(group.effect(i, reference)),
                     "To half regret": _median_text(row, "halved_at"),
                     **{title_of(each): result_text(row, each) for each in results if each != group.metric},
@@ -250,17 +213,6 @@ def _cell_rows(groups: Sequence[Group]) -> list[dict[str, str]]:
                 }
             )
     return rows
-
-
-def _value(group: Group, cell: Cell) -> str:
-    """Return a cell's headline, also in the environment's own rewards where these are mapped to [0, 1]."""
-    metric, row, found = group.metric, cell.row, shown(group, cell)
-    if metric is None or metric.unit != "reward" or "derived_reward_high" not in row:
-        return estimate_text(found)
-    low, high = float(row["derived_reward_low"]), float(row["derived_reward_high"])
-    # Of a value, not of a difference of two, the lowest return is added.
-    own = found.value * (high - low) + (float(row["env.horizon"]) * low if metric.better == "high" else 0.0)
-    return f"{estimate_text(found)}, {own:.3g} in own rewards"
 
 
 def result_text(row: Row, metric: Metric) -> str:

@@ -141,22 +141,7 @@ def read_cells(layouts: Sequence[SweepLayout], damaged: list[str] | None = None)
         other = pool.get(cell.row["seed"])
         if other is None or cell.seeds > other.seeds:
             pool[cell.row["seed"]] = cell
-    return told_apart([_pooled([*pool.values()]) for pool in pools.values()])
-
-
-def told_apart(cells: Sequence[Cell]) -> list[Cell]:
-    """Return the cells with the algorithm's name behind labels that several algorithms share, e.g. 'Ours (pucb)'."""
-    algorithms: dict[str, set[str]] = {}
-    for cell in cells:
-        for label in {str(cell.row.get("cell_label", "")), algorithm_name(cell.row)}:
-            algorithms.setdefault(label, set()).add(cell.algorithm)
-    found = []
-    for cell in cells:
-        own = {key: cell.row[key] for key in ("cell_label", "algorithm_label") if key in cell.row}
-        shared = {key: label for key, label in own.items() if label != cell.algorithm and len(algorithms[label]) > 1}
-        row = {**cell.row, **{key: f"{label} ({cell.algorithm})" for key, label in shared.items()}}
-        found.append(dataclasses.replace(cell, row=row))
-    return found
+    return [_pooled([*pool.values()]) for pool in pools.values()]
 
 
 def _parts(layout: SweepLayout, damaged: list[str] | None) -> Iterator[tuple[Settings, Cell]]:

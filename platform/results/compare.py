@@ -46,8 +46,6 @@ MOST_PAIRS = 200
 """With more comparisons at one privacy, none is declared: after adjustment no test would have power."""
 SAME_EPSILON = 1.0 + 1e-6
 """Certified epsilons may exceed a claim by rounding errors."""
-_EQUAL = 0.005
-"""Noise that differs by a smaller fraction counts as equal."""
 
 
 class Factors(NamedTuple):
@@ -66,29 +64,6 @@ class Factors(NamedTuple):
     delta: float
     epsilon: float
     ran: Hashable
-
-    @property
-    def budget(self) -> tuple[str, float, float]:
-        """Trust model, delta and epsilon."""
-        return self.model, self.delta, self.epsilon
-
-    def differences(self, other: Factors) -> tuple[str, ...]:
-        """Return the factors that differ between two cells, in words.
-
-        Constants of different algorithms differ if a shared constant has different values.
-        """
-        same = self.constants == other.constants
-        if self.algorithm != other.algorithm:
-            same = _compatible(self.constants, other.constants)
-        found = {
-            "algorithm": self.algorithm != other.algorithm,
-            "constants": not same,
-            "noise": self.noise != other.noise or (self.budget == other.budget and self.ran != other.ran),
-            "trust model": self.model != other.model,
-            "\u03b5": self.epsilon != other.epsilon,
-            "\u03b4": self.delta != other.delta,
-        }
-        return tuple(name for name, differs in found.items() if differs)
 
 
 class Comparison(NamedTuple):
@@ -120,22 +95,17 @@ class Group:
         return int(self.cells[0].row[EPISODES])
 
     @cached_property
-    def settings(self) -> list[str]:
-        """The settings that distinguish every cell within its algorithm, in words, or the label of the cell."""
+    def names(self) -> list[str]:
+        """Every cell's name within the group: label or algorithm, settings that differ, trust model and epsilon.
+
+        Cells that share a name have the beginning of their digests, too.
+        """
         algorithms = {cell.algorithm for cell in self.cells}
         keys = {name: naming_keys([cell for cell in self.cells if cell.algorithm == name]) for name in algorithms}
-
-        def text(cell: Cell) -> str:
-            words = [setting_text(key, cell.row[key]) for key in keys[cell.algorithm] if key in cell.row]
-            return str(cell.row.get("cell_label", " ".join([algorithm_name(cell.row), *words])))
-
-        return [text(cell) for cell in self.cells]
-
-    @cached_property
-    def names(self) -> list[str]:
-        """Every cell's name within the group, each one different: `settings`, trust model and certified epsilon."""
         found = []
-        for cell, name in zip(self.cells, self.settings, strict=True):
+        for cell in self.cells:
+            words = [setting_text(key, cell.row[key]) for key in keys[cell.algorithm] if key in cell.row]
+            name = str(cell.row.get("cell_label", " ".join([algorithm_name(cell.row), *words])))
             at = f" delta={cell.delta:g}" if cell.private and cell.delta else ""
             found.append(f"{name}, {cell.model} epsilon={cell.proved:.4g}{at}" if cell.private else f"{name}, none")
         return [
@@ -288,12 +258,6 @@ def _few(pairs: np.ndarray, bucket: np.ndarray) -> np.ndarray:
     return found
 
 
-def _compatible(one: Settings, other: Settings) -> bool:
-    """Whether two algorithms have equal values of the constants that both have."""
-    first, second = dict(one), dict(other)
-    return all(first[key] == second[key] for key in first.keys() & second.keys())
-
-
 def _noise_of(cell: Cell) -> Hashable:
     """Return the kinds of noise in a cell's releases, their scale, the noisy sums that a user enters, and their error.
 
@@ -311,26 +275,12 @@ def _noise_of(cell: Cell) -> Hashable:
 # ---- the best cell at each privacy budget ----
 
 
-class Rival(NamedTuple):
-    """A cell compared with the best one.
-
-    place: in the group. differs_in: the factors that differ. effect: against the best cell, with the p-value of the
-    declared test if there is one; None if both algorithm and noise differ, because a ratio would mix both. noise:
-    standard deviation of a count, divided by that in the best cell; NaN if unknown.
-    """
-
-    place: int
-    differs_in: tuple[str, ...]
-    effect: Effect | None
-    noise: float
-
-
 class Best(NamedTuple):
     """The best cell of a group within a privacy budget: a trust model, and the largest certified epsilon and delta.
 
-    place: in the group, None if no cell is within the budget. next_best: the best of the cells that differ from it in
-    algorithm or noise. other_algorithm: the best of the cells of other algorithms at the same privacy and noise, a
-    declared comparison. reference: the cell of the same algorithm without privacy; cost: the effect against it.
+    place: in the group, None if no cell is within the budget. next_best: place of the best of the cells that a declared
+    comparison of algorithms or of noise sets against it; lead: the effect of that cell against it, with the adjusted
+    p-value. cost: the effect against the cell of the same algorithm without privacy.
     """
 
     group: Group
@@ -338,9 +288,8 @@ class Best(NamedTuple):
     epsilon: float
     delta: float
     place: int | None = None
-    next_best: Rival | None = None
-    other_algorithm: Rival | None = None
-    reference: int | None = None
+    next_best: int | None = None
+    lead: Effect | None = None
     cost: Effect | None = None
 
     @property
@@ -370,7 +319,7 @@ def best_cells(group: Group) -> list[Best]:
 
 
 def _best(group: Group, model: str, epsilon: float, delta: float) -> Best:
-    most, factors = epsilon * SAME_EPSILON, group.factors
+    most = epsilon * SAME_EPSILON
     within = [
         i
         for i, cell in enumerate(group.cells)
@@ -380,25 +329,12 @@ def _best(group: Group, model: str, epsilon: float, delta: float) -> Best:
         return Best(group, model, epsilon, delta)
 
     best = within[0]
-    mine = factors[best]
-    unlike = [i for i in within[1:] if (factors[i].algorithm, factors[i].noise) != (mine.algorithm, mine.noise)]
-    tested = {i: group.comparisons.get((best, i)) for i in unlike}
-    equal = [i for i, comparison in tested.items() if comparison is not None and comparison.kind == "algorithm"]
+    tested = {i: group.comparisons[best, i] for i in within[1:] if (best, i) in group.comparisons}
+    rival = next((i for i, comparison in tested.items() if comparison.kind != "epsilon"), None)
+    lead = None if rival is None else group.effect(rival, best)._replace(adjusted=tested[rival].effect.adjusted)
     reference = reference_of(group, best) if group.cells[best].private else None
     cost = None if reference is None else group.effect(best, reference)
-    next_best, other = (_rival(group, best, places[0]) if places else None for places in (unlike, equal))
-    return Best(group, model, epsilon, delta, best, next_best, other, reference, cost)
-
-
-def _rival(group: Group, best: int, place: int) -> Rival:
-    differs_in = group.factors[place].differences(group.factors[best])
-    found, comparison = group.effect(place, best), group.comparisons.get((best, place))
-    if comparison is not None:
-        found = found._replace(adjusted=comparison.effect.adjusted)
-    mine, its = (float(group.cells[i].row.get("noise_sd", math.nan)) for i in (best, place))
-    noise = its / mine if mine > 0.0 and its > 0.0 else math.nan
-    noise = 1.0 if math.isclose(noise, 1.0, rel_tol=_EQUAL) else noise
-    return Rival(place, differs_in, None if {*differs_in} >= {"algorithm", "noise"} else found, noise)
+    return Best(group, model, epsilon, delta, best, rival, lead, cost)
 
 
 def reference_of(group: Group, place: int) -> int | None:
@@ -470,18 +406,13 @@ def best_rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
         named = {} if found is None else {key: getattr(found, key) for key in Estimate._fields}
         return {key: None if pd.isna(x) else x for key, x in named.items()} or None
 
-    def rival_row(group: Group, rival: Rival | None) -> dict[str, Any] | None:
-        if rival is None:
+    def next_row(best: Best) -> dict[str, Any] | None:
+        if best.next_best is None or best.lead is None:
             return None
-        test = rival.effect if rival.effect is not None and rival.effect.tested else None
-        return {
-            "name": group.names[rival.place],
-            "cell": str(group.cells[rival.place].row["cell"]),
-            "differs_in": list(rival.differs_in),
-            "significant": test and test.significant,
-            "p_holm": test and test.adjusted,
-            "effect": numbers(rival.effect),
-        }
+        name, cell = best.group.names[best.next_best], str(best.group.cells[best.next_best].row["cell"])
+        test = best.lead if best.lead.tested else None
+        told = {"significant": test and test.significant, "p_holm": test and test.adjusted}
+        return {"name": name, "cell": cell, **told, "effect": numbers(best.lead)}
 
     rows = []
     for best in (each for group in groups for each in best_cells(group)):
@@ -490,7 +421,6 @@ def best_rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
         if best.place is not None:
             row |= {"best": group.names[best.place], "cell": str(best.cell.row["cell"])}
             row |= numbers(best.cell.estimate) or {}
-            row |= {"next_best": rival_row(group, best.next_best), "cost_of_privacy": numbers(best.cost)}
-            row["other_algorithm"] = rival_row(group, best.other_algorithm)
+            row |= {"next_best": next_row(best), "cost_of_privacy": numbers(best.cost)}
         rows.append(row)
     return rows

@@ -29,26 +29,20 @@ def rows(group: Group) -> list[dict[str, str]]:
     return [dict(zip(table.headers, row, strict=True)) for row in table.body]
 
 
-def test_a_ratio_that_mixes_algorithm_and_noise_is_not_given() -> None:
+def test_the_next_best_cell_has_a_declared_comparison_with_the_best_one() -> None:
     cells = [
         report_cell(LOW, algorithm="bernstein_vi", **ONE_HOT),
         report_cell(MIDDLE, **SEPARATE),
         report_cell(HIGH, **ONE_HOT),
     ]
     group, (finding,) = found(*cells)
-    assert finding.next_best is not None
-    assert (finding.next_best.differs_in, finding.next_best.effect) == (("algorithm", "noise"), None)
-    equal = finding.other_algorithm
-    assert equal is not None
-    assert equal.effect is not None
-    assert equal.effect.value == pytest.approx(10.0, rel=0.05)
-    assert equal.effect.significant
+    assert finding.lead is not None
+    assert finding.lead.value == pytest.approx(10.0, rel=0.05)
+    assert finding.lead.significant
     (row,) = rows(group)
-    assert row["Next best"] == "private_ucb_vi one_hot: 10\u00d7 [7.8, 13], other algorithm, significant, p = 0.0011"
+    assert row["Next best"] == "private_ucb_vi one_hot, jdp epsilon=1: 10\u00d7 [7.8, 13], significant, p = 0.0011"
     group, (alone,) = found(*cells[:2])
-    assert alone.other_algorithm is None
-    (row,) = rows(group)
-    assert row["Next best"] == "private_ucb_vi: no ratio, other algorithm and noise, not tested"
+    assert alone.next_best is None
 
 
 def test_the_cost_of_privacy_is_a_ratio_to_the_same_algorithm() -> None:
@@ -66,30 +60,15 @@ def test_the_cost_of_privacy_is_a_ratio_to_the_same_algorithm() -> None:
     best = f"{budget}, bernstein_vi is best on riverswim: regret per episode {value}"
     assert answer_of([group]) == f"{best}, 9.1\u00d7 [7.3, 11] relative to no privacy"
     (row, _) = rows(group)
-    assert row["Next best"] == "private_ucb_vi: 10\u00d7 [7.8, 13], other algorithm, significant, p = 0.0011"
+    assert row["Next best"] == "private_ucb_vi, jdp epsilon=1: 10\u00d7 [7.8, 13], significant, p = 0.0011"
     assert (row["Value"], row["Cost of privacy"]) == (value, "9.1\u00d7 [7.3, 11]")
-
-
-@pytest.mark.parametrize(
-    ("ours", "other", "ratio"),
-    [(50.0, 100.0, 2.0), (100.0, 100.4, 1.0), (100.0, 100.6, 1.006), (None, 100.0, math.nan)],
-)
-def test_a_rival_at_unequal_noise_says_how_much(ours: float | None, other: float, ratio: float) -> None:
-    """Counters with equal scales can have other errors, because their algorithms read them at other times."""
-    noise: dict[str, Any] = {} if ours is None else {"noise_sd": ours}
-    group, (finding,) = found(report_cell(LOW, **noise), report_cell(HIGH, algorithm="pucb", noise_sd=other))
-    rival = finding.next_best
-    assert rival is not None
-    assert rival.noise == pytest.approx(ratio, nan_ok=True)
-    (row,) = rows(group)
-    assert ("times the noise)" in row["Next best"]) == (not math.isnan(ratio) and ratio != 1.0)
 
 
 def test_noise_is_equal_only_if_the_error_of_a_count_is() -> None:
     _, (finding,) = found(report_cell(LOW, noise_sd=68.0), report_cell(HIGH, algorithm="pucb", noise_sd=100.0))
-    assert finding.other_algorithm is None
+    assert finding.next_best is None
     _, (finding,) = found(report_cell(LOW, noise_sd=68.0), report_cell(HIGH, algorithm="pucb", noise_sd=68.01))
-    assert finding.other_algorithm is not None
+    assert finding.next_best is not None
 
 
 def test_each_budget_has_its_best_cell() -> None:
@@ -107,11 +86,11 @@ def test_each_budget_has_its_best_cell() -> None:
         ("none", math.inf),
     ]
     one, four, local, free = rows(group)
-    assert one["Best"] == "bernstein_vi, central, certified \u03b5 = 1, holds"
+    assert one["Best"] == "bernstein_vi, jdp epsilon=1"
     assert one["Cost of privacy"] == ""
     assert four["Cost of privacy"].startswith("8.7\u00d7 [3.4, ")
     assert local["Budget"] == "certified \u03b5 \u2264 2 (local, \u03b4 = 0)"
-    assert (free["Budget"], free["Best"]) == ("no privacy", "private_ucb_vi, no privacy (\u03b5 = \u221e)")
+    assert (free["Budget"], free["Best"]) == ("no privacy", "private_ucb_vi, none")
 
 
 def test_a_claim_that_fails_counts_at_the_certified_epsilon_only() -> None:
@@ -121,7 +100,7 @@ def test_a_claim_that_fails_counts_at_the_certified_epsilon_only() -> None:
         "no cell certifies this",
     )
     assert three["Budget"] == "certified \u03b5 \u2264 3 (central, \u03b4 = 0)"
-    assert three["Best"] == "private_ucb_vi, central, certified \u03b5 = 3 (the claim of 1 fails)"
+    assert three["Best"] == "private_ucb_vi, jdp epsilon=3"
 
 
 def test_what_certifies_nothing_is_no_answer() -> None:
@@ -195,4 +174,4 @@ def test_names_have_the_settings_that_are_needed_and_the_labels_of_the_config() 
     )
     group, _ = found(ours, theirs)
     assert "Ours is best" in answer_of([group])
-    assert rows(group)[0]["Next best"].startswith("Theirs: ")
+    assert rows(group)[0]["Next best"].startswith("Theirs, jdp epsilon=1: ")

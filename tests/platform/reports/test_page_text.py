@@ -51,10 +51,10 @@ def test_a_page_has_all_cells_and_methods(home: Path) -> None:
     assert f"dprl report \u00b7 Two horizons \u00b7 {done}" in text_of(page)
     assert re.findall(r"<h2>(.*?)</h2>", page)[-3:] == ["Do the claims hold?", "4 cells", "Methods"]
     *_, cells = tables_of(page)
-    assert [(row["Environment"], row["Trust model"]) for row in cells] == [
-        (f"horizon={horizon}, episodes={episodes}", model)
+    assert [(row["Group"], row["Cell"].partition(" ")[2]) for row in cells] == [
+        (f"riverswim horizon={horizon} K={episodes}", model)
         for horizon in ("3", "4")
-        for model, episodes in (("none", "500"), ("central", "300"))
+        for model, episodes in (("none", "500"), ("jdp epsilon=1 delta=1e-06", "300"))
     ]
     private = cells[1]
     assert (private["Certified \u03b5"], private["\u03b4"], private["Claim"]) == ("1", "10\u207b\u2076", "\u2713 holds")

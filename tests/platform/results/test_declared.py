@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dprl.platform.results.cells import Cell
-from dprl.platform.results.compare import Factors, Group, comparison_frame, groups_of
+from dprl.platform.results.compare import Group, comparison_frame, groups_of
 from tests.platform.results.cases import report_cell
 
 ONE_HOT: dict[str, Any] = {"privacy.families": "one_hot"}
@@ -80,22 +80,6 @@ def test_algorithms_are_compared_at_equal_constants_or_each_as_it_was_tuned() ->
         ("algorithm", frozenset({10, 20})),
         ("algorithm", frozenset({11, 21})),
     }
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "constants", "found"),
-    [
-        ("pucb", {"bonus_scale": "1"}, ("algorithm",)),
-        ("pucb", {"bonus_scale": "2"}, ("algorithm", "constants")),
-        ("bernstein_vi", {"bonus_scale": "1"}, ("constants",)),
-    ],
-)
-def test_two_algorithms_differ_in_a_constant_only_if_both_have_it(
-    algorithm: str, constants: dict[str, str], found: tuple[str, ...]
-) -> None:
-    one = Factors("bernstein_vi", (("bonus_scale", "1"), ("replan_growth", "0")), (), "jdp", 0.0, 1.0, "")
-    other = one._replace(algorithm=algorithm, constants=tuple(constants.items()))
-    assert one.differences(other) == other.differences(one) == found
 
 
 def test_settings_of_the_only_algorithm_stand_for_algorithms() -> None:
