@@ -13,7 +13,6 @@ from typing import Any
 from dprl.algorithms import Metric
 from dprl.atomic_files import write_bytes, write_json, write_text
 from dprl.platform.errors import UserError
-from dprl.platform.reports.certificate_page import certificate_page
 from dprl.platform.reports.charts import MOST_CHARTS, Chart, report_charts
 from dprl.platform.reports.drawing import FORMATS, draw, render, style_of
 from dprl.platform.reports.number_texts import (
@@ -27,16 +26,14 @@ from dprl.platform.reports.number_texts import (
 from dprl.platform.reports.tables import noise_note
 from dprl.platform.reports.templates import sentence, template
 from dprl.platform.reports.terminal import Table
-from dprl.platform.reports.verdicts import VERDICTS, badge, privacy_text, trust_word, verdict_id
+from dprl.platform.reports.verdicts import VERDICTS, badge, certificate_page, trust_word, verdict_id
 from dprl.platform.results.cells import (
     EPISODES,
     Cell,
     Row,
     algorithm_name,
-    environment_text,
     read_cells,
     rows_of,
-    setting_text,
     shared_settings,
 )
 from dprl.platform.results.compare import (
@@ -339,18 +336,13 @@ class SweepReport:
     def _write_certificates(self, folder: Path) -> list[tuple[str, str]]:
         """Write the certificate page of every cell with a folder in `folder`; return labels and relative paths."""
         found = []
-        for group, i in [(each, i) for each in self.groups for i in range(len(each.cells))]:
-            cell, row = group.cells[i], group.cells[i].row
-            named = (row.get("cell_label", ""), row.get("algorithm_label", ""), cell.algorithm)
-            about = environment_text(row, ("env.name", "env.horizon"), setting_text)
-            rewards = float(row.get("derived_reward_low", 0.0)), float(row.get("derived_reward_high", 1.0))
-            for part in (each for each in cell.folders if each.path.is_relative_to(folder)):
-                certificate = part.certificate()
-                title = ", ".join([*filter(None, named), privacy_text(certificate), part.path.name])
-                page = certificate_page(certificate, part.versions(), title, rewards, about)
-                write_text(part.certificate_page, page)
-                label = f"{group.title}: {group.names[i]}"
-                found.append((label, part.certificate_page.relative_to(folder).as_posix()))
+        for group in self.groups:
+            for cell, name in zip(group.cells, group.names, strict=True):
+                label = f"{group.title}: {name}"
+                for part in (each for each in cell.folders if each.path.is_relative_to(folder)):
+                    page = certificate_page(part.certificate(), part.versions(), f"{label} ({part.path.name})")
+                    write_text(part.certificate_page, page)
+                    found.append((label, part.certificate_page.relative_to(folder).as_posix()))
         return found
 
 

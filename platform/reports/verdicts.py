@@ -9,10 +9,13 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from dprl.platform.reports.number_texts import bound, number
-from dprl.platform.reports.templates import sentence
+from dprl.platform.reports.templates import sentence, template
 from dprl.platform.reports.terminal import Table, facts_text
 from dprl.platform.results.summary import privacy_columns, standing
+from dprl.privacy.noise_design import SEEDED
 
+_LARGEST = 20.0
+"""Largest epsilon whose factor e^epsilon is shown on a page."""
 _TRUST = {"jdp": "central", "ldp": "local"}
 AT_DELTA = "verdict: 'only for delta > 0' fails as a pure claim, and holds at the claimed epsilon with a small delta"
 
@@ -101,12 +104,6 @@ def trust_word(model: str) -> str:
     return _TRUST.get(model, model)
 
 
-def privacy_text(certificate: Mapping[str, Any]) -> str:
-    """Return the trust model, the epsilon that is proved, never one that is only claimed, and the verdict."""
-    trust, proved = trust_word(certificate["trust_model"]), standing(certificate).proved
-    return sentence("privacy", certificate, verdict_id(certificate), trust, proved)
-
-
 def verdict_line(certificate: Mapping[str, Any]) -> str:
     """Return the certificate in one line, the verdict first."""
     known = {noise[key] for noise in certificate["noise"] for key in ("arithmetic", "entropy")}
@@ -130,6 +127,27 @@ def certificate_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
     }
     texts = [(name, sentence(name, each)) for name in _FACTS for each in several.get(name, [certificate])]
     return [(name.replace("_", " "), text) for name, text in texts if text]
+
+
+def certificate_page(certificate: Mapping[str, Any], versions: Mapping[str, Any], title: str) -> str:
+    """Return the content of a `Certificate.to_dict` as a self-contained HTML page to read, print and sign.
+
+    versions: of the software that made it. title: names the cell.
+    """
+    verdict, epsilon = verdict_id(certificate), standing(certificate).proved
+    return template("certificate").render(
+        c=certificate,
+        title=f"Privacy certificate: {title}",
+        badge=badge(verdict),
+        heading=VERDICTS[verdict].heading,
+        line=verdict_line(certificate),
+        epsilon=epsilon,
+        times=math.exp(epsilon) if epsilon < _LARGEST else None,
+        private=certificate["claimed"]["epsilon"] is not None,
+        seeded=any(noise["entropy"] == SEEDED for noise in certificate["noise"] if noise["mechanism"] != "raw"),
+        facts=certificate_facts(certificate),
+        versions=versions,
+    )
 
 
 def certificate_text(label: str, certificate: Mapping[str, Any]) -> str:

@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 
 from dprl.platform.configs.experiment import Experiment, read_experiment
-from dprl.platform.reports.certificate_page import certificate_page
 from dprl.platform.reports.report import SweepReport
+from dprl.platform.reports.verdicts import certificate_page
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.cells import Cell
 from dprl.platform.results.compare import groups_of

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from dprl.platform.reports.report import answer_of, budget_table, leading_budget
-from dprl.platform.reports.verdicts import privacy_text
 from dprl.platform.results.cells import Cell
 from dprl.platform.results.compare import Best, Group, best_cells, groups_of
 from tests.platform.results.cases import report_cell
@@ -119,13 +118,6 @@ def test_a_larger_delta_does_not_win_within_a_smaller_one() -> None:
         "certified \u03b5 \u2264 1 (central, \u03b4 \u2264 10\u207b\u2076)": "bernstein_vi",
         "certified \u03b5 \u2264 1 (central, \u03b4 \u2264 0.1)": "pucb",
     }
-
-
-def test_an_audit_is_named() -> None:
-    refuted = report_cell(LOW, proved=3.0, audit={"verdict": "refuted", "contradicts_proof": False})
-    assert privacy_text(refuted.certificate).endswith("REFUTED by its audit")
-    wrong = report_cell(LOW, audit={"verdict": "refuted", "contradicts_proof": True})
-    assert privacy_text(wrong.certificate) == "central, NO PRIVACY, REFUTED by its audit"
 
 
 @pytest.mark.parametrize(

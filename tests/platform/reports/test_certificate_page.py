@@ -1,4 +1,4 @@
-"""Pages of certificates: the answer first, self-contained, and a remedy for every channel that is not covered."""
+"""Pages of certificates: the answer first, self-contained, and every channel that is not covered."""
 
 from __future__ import annotations
 
@@ -6,38 +6,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
+from markupsafe import escape
 
 from dprl.platform.configs.config import config_files, load_cells
-from dprl.platform.reports.certificate_page import OTHERWISE, certificate_page, remedy_of
+from dprl.platform.reports.verdicts import certificate_page
 from dprl.platform.results.cell_folder import CellFolder
-from dprl.privacy import certificate as certificates
-from dprl.privacy import threat_models
-from dprl.privacy.base import ADJACENCY
-
-
-def channels() -> list[str]:
-    found = [name for model in threat_models.THREAT_MODELS.values() for name in model.excluded]
-    words = [value for value in vars(threat_models).values() if isinstance(value, str) and " " in value]
-    words = [word for word in words if "{" not in word and word not in (threat_models.__doc__, ADJACENCY)]
-    adjacencies = (threat_models.GRADIENT_ADJACENCY, threat_models.SAMPLED_ADJACENCY)
-    units = (threat_models._USER, threat_models._AGENT)
-    pairs = (threat_models._COUNTS, threat_models._GRAMS, threat_models._GRADIENTS)
-    others = (threat_models.PUBLIC_REWARDS, threat_models._RECOMMENDED)
-    found += [word for word in words if word not in (*adjacencies, *units, *pairs, *others)]
-    sampled = threat_models.of_sampled_gradients(threat_models.THREAT_MODELS["gradients", "jdp"])
-    found += [*sampled.excluded, *threat_models.of_trials(["score"]), certificates._SEED, certificates._ROUNDING]
-    return list(dict.fromkeys(found))
-
-
-@pytest.mark.parametrize("channel", channels())
-def test_every_channel_has_a_remedy(channel: str) -> None:
-    assert remedy_of(channel) != OTHERWISE
-
-
-def test_no_two_kinds_of_channels_share_a_remedy_by_accident() -> None:
-    assert remedy_of(threat_models.RAW_SCORES) != remedy_of("realised returns and raw rewards")
-    assert "dprl compose" in remedy_of(threat_models.of_trials([])[0])
 
 
 def page(config: str, i: int) -> tuple[str, dict[str, Any]]:
@@ -54,7 +27,7 @@ def test_the_page_is_self_contained_and_has_all_parts() -> None:
     for word in ("dprl verify certificate.json", "numpy 2.0", "dprl 1.2.3", found["schema"]):
         assert word in text
     for channel in found["excluded_channels"]:
-        assert remedy_of(channel).partition(":")[0] in text
+        assert str(escape(channel)) in text
 
 
 def test_commands_name_files_beside_the_page(tmp_path: Path) -> None:
@@ -73,7 +46,6 @@ def test_the_verdict_is_in_words() -> None:
     text, found = page("cz22", 0)
     assert found["trust_model"] == "none"
     assert "This run protects nobody" in text
-    assert "restart would cost epsilon" not in text
 
 
 def test_a_certificate_that_an_audit_refutes_says_so_first() -> None:
@@ -90,5 +62,3 @@ def test_a_simulation_is_named_in_the_title_and_bounds_are_rounded_up() -> None:
     assert "It was a simulation, which protects nobody." in text
     assert "These bounds are rounded up" in text
     assert "epsilon 2.281 at delta" in text
-    gaps = text[text.index("What is not covered") :]
-    assert gaps.index("the random seed") < gaps.index("the user&#39;s own actions")

@@ -9,7 +9,7 @@ import pytest
 
 from dprl.platform.reports.number_texts import number
 from dprl.platform.reports.templates import sentence
-from dprl.platform.reports.verdicts import certificate_facts, privacy_text, verdict_line
+from dprl.platform.reports.verdicts import certificate_facts, verdict_line
 from tests.platform.reports.cases import NONE, cell, jdp
 
 APPROXIMATE = jdp(1.0, delta=1e-6, counter="binary_tree", families="separate")
@@ -41,7 +41,6 @@ def test_a_delta_that_allows_to_publish_a_record_is_noted() -> None:
 
 def test_an_approximate_guarantee_is_told_with_its_delta() -> None:
     found = told(APPROXIMATE)
-    assert privacy_text(found) == "central, certified \u03b5 = 1, \u03b4 = 10\u207b\u2076, holds"
     assert facts(found, "protects") == [f"{found['unit']}; neighbours: {found['adjacency']}"]
     assert facts(found, "observer") == [f"jdp: {found['observer']}"]
     assert facts(found, "requested") == ["epsilon 1, delta 1e-06"]
@@ -65,7 +64,6 @@ def test_a_claim_that_fails_as_a_pure_one_is_told_with_what_holds_at_the_smalles
 
 def test_a_pure_guarantee_is_told_without_delta() -> None:
     found = told(jdp(1.0, calibration="printed"))
-    assert privacy_text(found) == "central, certified \u03b5 = 2.896 (the claim of 1 fails)"
     (proved,) = facts(found, "proved")
     assert proved.startswith("pure epsilon 2.896 (exact: some pair of neighbours attains it); epsilon ")
     bound = found["proved"] | {"tightness": "upper bound"}

@@ -471,4 +471,4 @@ def test_labels_are_in_the_title_of_the_certificate_page(tmp_path: Path) -> None
         cells_of(tmp_path, label="Figure 2", algorithm=labelled, privacy=private), options(tmp_path / "home")
     )
     (page,) = swept.folder.glob("cells/*/certificate.html")
-    assert "Privacy certificate: Figure 2, Ours, private_ucb_vi, central, certified \u03b5 = 1, " in page.read_text()
+    assert "Privacy certificate: riverswim: Figure 2, jdp epsilon=1 (" in page.read_text()
