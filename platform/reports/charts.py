@@ -40,13 +40,6 @@ COLOURS = ("#0072B2", "#D55E00", "#CC79A7", "#E69F00", "#009E73", "#000000", "#7
 """Okabe and Ito's palette with indigo and brown for sky blue and yellow, which are too light for text."""
 NO_PRIVACY, NEUTRAL = "#8C8C8C", "#B8AD9E"
 """Results without privacy, and nothing else; algorithms beyond the eighth of a report."""
-_OWN_COLOURS = {
-    **dict(zip(("bernstein_vi", "private_ucb_vi", "private_ucb_po", "pucb", "ldp_obi"), COLOURS, strict=False)),
-    # These play other kinds of environments, and rarely share a report with the others.
-    "dp_nash_vi": COLOURS[0],
-    "pgc_a3c": COLOURS[0],
-    "ma_ldp": COLOURS[1],
-}
 _MODEL_TITLES = {"jdp": "Central (JDP)", "shuffle": "Shuffle", "ldp": "Local (LDP)"}
 _FILLS = {"holds": "full", "holds_approximately": "left"}
 _FREE_LINES = 3
@@ -135,14 +128,8 @@ def report_charts(cells: Sequence[Cell], most: int | None = None) -> list[Chart]
 
 def colours_of(cells: Sequence[Cell]) -> dict[str, str]:
     """Return the colours of all algorithms of a report, the same in every figure; the ninth and later are neutral."""
-    names, found = sorted({cell.algorithm for cell in cells}), dict[str, str]()
-    for name, colour in _OWN_COLOURS.items():
-        if name in names and colour not in found.values():
-            found[name] = colour
-    others = [name for name in names if name not in found]
-    free = [colour for colour in reversed(COLOURS) if colour not in found.values()]
-    free += [NEUTRAL] * len(others)
-    return found | dict(zip(others, free, strict=False))
+    names = sorted({cell.algorithm for cell in cells})
+    return {name: COLOURS[i] if i < len(COLOURS) else NEUTRAL for i, name in enumerate(names)}
 
 
 def _headline(cell: Cell) -> _Quantity:
@@ -393,7 +380,7 @@ def _charts(
         lost=len(table[["panel", "line"]].drop_duplicates()) - len(kept[["panel", "line"]].drop_duplicates()),
     )
     first, *more = dict.fromkeys(item.quantity.label for item in items)
-    y = _fitted(" or ".join([first, *map(str.lower, more)]), kept, floor, cells[0].range_of(metric)[0])
+    y = _fitted(" or ".join([first, *map(str.lower, more)]), kept, floor)
     panels = list(dict.fromkeys(kept["panel"]))
     each = math.ceil(len(panels) / math.ceil(len(panels) / MOST_PANELS))
     found = []
@@ -473,23 +460,12 @@ def _ticked(title: str, values: Collection[float], *, log: bool = True) -> Axis:
     return Axis(title, False, (ticks[0] - room, ticks[-1] + room), tuple(ticks))
 
 
-def _fitted(title: str, points: pd.DataFrame, floor: float | None, least: float) -> Axis:
-    """Return the y axis of all values, and of intervals that reach half as far again or less; others are cut.
-
-    least: lower end of the metric's range, the end of a linear axis.
-    """
-    values = pd.concat([points["y"], points["unlearned"]]).dropna()
-    reach = pd.concat([points["low"], points["high"], values]).dropna()
-    if floor is not None:
-        values, reach = (np.log(numbers.clip(lower=floor)) for numbers in (values, reach))
-    low, high = float(values.min()), float(values.max())
+def _fitted(title: str, points: pd.DataFrame, floor: float | None) -> Axis:
+    """Return the y axis of all values and intervals."""
+    reach = pd.concat([points[name] for name in ("y", "low", "high", "unlearned")]).dropna()
     if floor is None:
-        low = min(low, least) if math.isfinite(least) else low
-        span = (high - low) or abs(high) or 1.0
-        room = 0.03 * span
-    else:
-        span = max(high - low, math.log(10.0))
-        room = 0.1 * span
-    low = low if floor is None and math.isfinite(least) else max(reach.min(), low - span / 2)
-    ends = low - room, min(reach.max(), high + span / 2) + room
-    return Axis(title, floor is not None, ends if floor is None else (math.exp(ends[0]), math.exp(ends[1])))
+        room = 0.05 * (float(np.ptp(reach)) or abs(float(reach.max())) or 1.0)
+        return Axis(title, False, (float(reach.min()) - room, float(reach.max()) + room))
+    low, high = max(float(reach.min()), floor), max(float(reach.max()), floor)
+    room = max((high / low) ** 0.1, 1.25)
+    return Axis(title, True, (low / room, high * room))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,8 +60,8 @@ from dprl.platform.results.summary import (
 _PAGE, _TABLES = "report.html", ("report.csv", "comparisons.csv")
 _FIGURES_FILE = "report_figures.json"
 """List of a report's figures, so that the next report in the same folder removes these files and no others."""
-_MOST_BUDGETS, _MOST_CELLS = 200, 300
-"""Rows of the page's tables; report.csv and `dprl report --json` have all."""
+_MOST_CELLS = 300
+"""Rows of the page's table of cells; report.csv has all."""
 
 
 # ---- the answer ----
@@ -126,18 +126,14 @@ def value_label(metric: Metric | None, unit: str) -> str:
 
 def budget_table(groups: Sequence[Group]) -> Table:
     """Return the best cell at each budget, its value, the cost of privacy, and the next best cell with its test."""
-    rows, labels = list[dict[str, str]](), {value_label(group.metric, group.unit) for group in groups if group.metric}
+    rows = list[dict[str, str]]()
     for best in (each for group in groups for each in best_cells(group)):
         group = best.group
-        row = {
-            "Group": group.title if len(groups) > 1 else "",
-            "Metric": value_label(group.metric, group.unit) if len(labels) > 1 else "",
-            "Budget": "no privacy" if best.model == "none" else _budget(best),
-            "Best": "no cell certifies this",
-        }
+        budget = "no privacy" if best.model == "none" else _budget(best)
+        row = {"Group": group.title if len(groups) > 1 else "", "Budget": budget, "Best": "no cell certifies this"}
         if best.place is not None:
             row["Best"] = group.names[best.place]
-            row["Value"] = estimate_text(shown(group, best.cell))
+            row[value_label(group.metric, group.unit)] = estimate_text(shown(group, best.cell))
             if best.cell.unlearned:  # such a cell is the best of no others, and its value no cost of privacy
                 row["Best"] += " (nothing was learned)"
             else:
@@ -145,7 +141,7 @@ def budget_table(groups: Sequence[Group]) -> Table:
             if best.next_best is not None and best.lead is not None and not best.cell.unlearned:
                 row["Next best"] = f"{group.names[best.next_best]}: {effect_text(best.lead)}, {_test_text(best.lead)}"
         rows.append(row)
-    return Table.of(rows, ("Group", "Metric", "Budget", "Best", "Next best"))
+    return Table.of(rows, ("Group", "Budget", "Best", "Next best"))
 
 
 def _test_text(found: Effect) -> str:
@@ -155,39 +151,15 @@ def _test_text(found: Effect) -> str:
     return f"{'significant' if found.significant else 'no significant difference'}, {p_value}"
 
 
-def cell_tables(groups: Sequence[Group]) -> Iterator[dict[str, Any]]:
-    """Yield the table of all cells of each headline with its title; of many cells only the best of every group."""
-    by_metric: dict[Metric | None, list[Group]] = {}
-    for group in groups:
-        by_metric.setdefault(group.metric, []).append(group)
-    for metric, alike in by_metric.items():
-        cells = [cell for group in alike for cell in group.cells]
-        places = [(group, i) for group in alike for i in range(len(group.cells))]
-        ranked = sorted(range(len(places)), key=lambda k: places[k][1])
-        kept = sorted(ranked[: max(1, _MOST_CELLS // len(by_metric))])
-        rows = _cell_rows(alike)
-        unlearned = [cell for cell in cells if cell.unlearned]
-        yield {
-            "title": value_label(metric, alike[0].unit) if len(by_metric) > 1 else "",
-            "table": Table.of([rows[i] for i in kept], _LEFT),
-            "further": len(cells) - len(kept),
-            "unlearned": len(unlearned),
-            "saturated": any(cell.saturated for cell in unlearned),
-            "cells": len(cells),
-        }
-
-
-_LEFT = ("Group", "Cell", "Claim", "Covered by", "Note")
-
-
-def _cell_rows(groups: Sequence[Group]) -> list[dict[str, str]]:
-    """Return the texts of every cell by header, of groups with one headline."""
+def cell_table(groups: Sequence[Group]) -> Table:
+    """Return the table of all cells."""
     results = results_in({key for group in groups for cell in group.cells for key in cell.row})
     rows = []
     for group in groups:
         for i, cell in enumerate(group.cells):
             row, reference = cell.row, reference_of(group, i) if cell.private else None
             claimed = epsilon_text(float(row["claimed_epsilon"]), 4) if "claimed_epsilon" in row else ""
+            value = {value_label(group.metric, group.unit): estimate_text(shown(group, cell))} if group.metric else {}
             rows.append(
                 {
                     "Group": group.title if len(groups) > 1 else "",
@@ -196,11 +168,7 @@ def _cell_rows(groups: Sequence[Group]) -> list[dict[str, str]]:
                     "\u03b4": delta_number(cell.delta) if cell.private else "",
                     "Certified \u03b5": bound(cell.proved, "\u221e"),
                     "Claim": badge(verdict_id(cell.certificate)),
-                    **(
-                        {value_label(group.metric, group.unit): estimate_text(shown(group, cell))}
-                        if group.metric
-                        else {}
-                    ),
+                    **value,
                     "Cost of privacy": "" if reference is None else effect_text(group.effect(i, reference)),
                     "To half regret": _median_text(row, "halved_at"),
                     **{title_of(each): result_text(row, each) for each in results if each != group.metric},
@@ -209,7 +177,7 @@ def _cell_rows(groups: Sequence[Group]) -> list[dict[str, str]]:
                     "Note": "nothing was learned" if cell.unlearned else "",
                 }
             )
-    return rows
+    return Table.of(rows, ("Group", "Cell", "Claim", "Covered by", "Note"))
 
 
 def result_text(row: Row, metric: Metric) -> str:
@@ -303,7 +271,7 @@ class SweepReport:
     ) -> str:
         """Return the page with these figures. certificates: labels and relative paths of pages; others: see `write`."""
         cells = self.cells
-        rows, best = [cell.row for cell in cells], budget_table(self.groups)
+        rows, table = [cell.row for cell in cells], cell_table(self.groups)
         verdicts = [verdict_id(cell.certificate) for cell in cells]
         answer = answer_of(self.groups) or "These cells have no headline to compare"
         headlines = [group.metric for group in self.groups if group.metric is not None]
@@ -314,13 +282,15 @@ class SweepReport:
             sweeps=[(layout.name, len(layout.finished_cells()), layout.status()) for layout in self.layouts],
             missing=self.missing,
             figures=[(chart, _source(chart)) for chart in charts],
-            best=best._replace(body=best.body[:_MOST_BUDGETS]),
-            further=len(best.body[_MOST_BUDGETS:]),
+            best=budget_table(self.groups),
             claims=[(key, each.meaning, verdicts.count(key)) for key, each in VERDICTS.items() if key in verdicts],
             noise=noise_note(rows),
             seeds=sorted({cell.seeds for cell in cells}),
             cells=len(cells),
-            tables=list(cell_tables(self.groups)),
+            table=table._replace(body=table.body[:_MOST_CELLS]),
+            further=len(table.body[_MOST_CELLS:]),
+            unlearned=sum(cell.unlearned for cell in cells),
+            saturated=any(cell.saturated for cell in cells),
             saturation=f"{SATURATION_NOTE}; try {SATURATION_REMEDY}",
             certificates=certificates,
             metrics=[(title_of(each), each.definition or full_label(each), each) for each in metrics],

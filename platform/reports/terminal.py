@@ -1,4 +1,4 @@
-"""Tables and named facts as text: with rich on a terminal, else aligned plain text."""
+"""Tables and named facts as aligned plain text."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, TextIO
 
 from markupsafe import Markup
-from rich.console import Console
-from rich.table import Table as RichTable
-from rich.text import Text
 
 WIDTH = 116
 _INDENT = "  "
@@ -59,19 +56,8 @@ def facts_text(title: str, facts: Sequence[tuple[str, str]]) -> str:
 
 
 def write_table(stream: TextIO, table: Table, notes: Sequence[str] = ()) -> None:
-    """Write a table, with a bold head on a terminal, and notes below it, there in grey."""
-    if not stream.isatty():
-        stream.write("\n".join([table_text(table), *notes, ""]))
-        return
-    shown = RichTable(box=None, pad_edge=False, header_style="bold")
-    for i, header in enumerate(table.headers):
-        shown.add_column(header, justify="left" if header in table.left else "right", no_wrap=i > 0)
-    for row in table.body:
-        shown.add_row(*(Text(_plain(cell)) for cell in row))
-    console = Console(file=stream)
-    console.print(shown)
-    for note in notes:
-        console.print(Text(note, style="dim"), soft_wrap=True)
+    """Write a table, and notes below it."""
+    stream.write("\n".join([table_text(table), *notes, ""]))
 
 
 def _plain(text: str) -> str:

@@ -60,7 +60,7 @@ def test_the_cost_of_privacy_is_a_ratio_to_the_same_algorithm() -> None:
     assert answer_of([group]) == f"{best}, 9.1\u00d7 [7.3, 11] relative to no privacy"
     (row, _) = rows(group)
     assert row["Next best"] == "private_ucb_vi, jdp epsilon=1: 10\u00d7 [7.8, 13], significant, p = 0.0011"
-    assert (row["Value"], row["Cost of privacy"]) == (value, "9.1\u00d7 [7.3, 11]")
+    assert (row["Regret per episode"], row["Cost of privacy"]) == (value, "9.1\u00d7 [7.3, 11]")
 
 
 def test_noise_is_equal_only_if_the_error_of_a_count_is() -> None:
@@ -145,7 +145,7 @@ def test_the_headline_is_a_cell_that_learned_at_the_epsilon_nearest_to_1() -> No
 
 def test_two_seeds_have_no_interval_and_no_test() -> None:
     (row,) = rows(found(report_cell([1.0, 2.0]), report_cell([3.0, 4.0], algorithm="pucb"))[0])
-    assert row["Value"] == "0.0141"
+    assert row["Regret per episode"] == "0.0141"
     assert row["Next best"].endswith("not tested")
 
 

@@ -110,10 +110,10 @@ def test_trust_models_differ_in_dashes_and_markers() -> None:
     (axes,) = draw(chart("frontier", *mixed()), style_of("paper")).axes
     looks = {
         label: {str(line.get_linestyle()) + str(line.get_marker()) for line in axes.lines if line.get_label() == label}
-        for label in ("private_ucb_vi, central", "private_ucb_vi, local")
+        for label in ("private_ucb_vi, central, \u03b4 = 0", "private_ucb_vi, local, \u03b4 = 0")
     }
-    assert {"Noneo", "-None"} <= looks["private_ucb_vi, central"]
-    assert {"Nones", "--None"} <= looks["private_ucb_vi, local"]
+    assert {"Noneo", "-None"} <= looks["private_ucb_vi, central, \u03b4 = 0"]
+    assert {"Nones", "--None"} <= looks["private_ucb_vi, local, \u03b4 = 0"]
 
 
 @pytest.mark.parametrize("kind", FORMATS)

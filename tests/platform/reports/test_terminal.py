@@ -1,23 +1,14 @@
-"""Tables and facts as text: styled on a terminal, the same words elsewhere."""
+"""Tables and facts as text."""
 
 from __future__ import annotations
 
 import io
-
-import pytest
 
 from dprl.platform.reports.terminal import Table, facts_text, write_table
 
 TABLE = Table(["cell", "regret"], [["[b]a", "1.5"], ["bb", "12.25"]], ["cell"])
 NOTES = ["a [note]", "warning: bonus saturated"]
 PLAIN = "cell  regret\n[b]a     1.5\nbb     12.25\na [note]\nwarning: bonus saturated\n"
-
-
-class Terminal(io.StringIO):
-    """A stream that is read on a screen."""
-
-    def isatty(self) -> bool:
-        return True
 
 
 def written(stream: io.StringIO) -> str:
@@ -27,16 +18,6 @@ def written(stream: io.StringIO) -> str:
 
 def test_numbers_are_aligned_right_and_texts_left() -> None:
     assert written(io.StringIO()) == PLAIN
-
-
-def test_a_terminal_has_bold_headers_and_dim_notes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    lines = written(Terminal()).splitlines()
-    assert "\x1b[1mcell\x1b[0m" in lines[0]
-    assert "\x1b[1mregret\x1b[0m" in lines[0]
-    assert lines[1:3] == ["[b]a     1.5", "bb     12.25"]
-    assert lines[3] == "\x1b[2ma [note]\x1b[0m"
 
 
 def test_columns_without_any_text_are_left_out() -> None:
