@@ -28,12 +28,11 @@ from dprl.platform.configs.config import (
     cells_of,
     certificates_of,
     computed,
-    labels_of,
     planned_certificate,
     read_config,
     require_one_release,
 )
-from dprl.platform.configs.experiment import CHOOSERS, Experiment
+from dprl.platform.configs.experiment import CHOOSERS, Experiment, labels_of
 from dprl.platform.configs.grid import GRID
 from dprl.platform.configs.memory import require_memory
 from dprl.platform.configs.sections import GYMNASIUM_ID

@@ -39,7 +39,8 @@ def audit(
     if config is None:
         raise UserError("CONFIG: is required, got nothing; name one, or write --papers")
     from dprl.platform.audits import DEFAULT_RUNS, audit_experiment, last_bits
-    from dprl.platform.configs.config import computed, labels_of
+    from dprl.platform.configs.config import computed
+    from dprl.platform.configs.experiment import labels_of
     from dprl.platform.reports.audits import block, outcome
     from dprl.privacy.audits.findings import audit_summary
 

@@ -39,8 +39,8 @@ def certify(
     as_json: Json = False,
 ) -> int:
     """Show the privacy certificate of each cell without running it, or of planned counts without a config."""
-    from dprl.platform.configs.config import labels_of, planned_certificate, planned_certificates
-    from dprl.platform.configs.experiment import unequal_schedules
+    from dprl.platform.configs.config import planned_certificate, planned_certificates
+    from dprl.platform.configs.experiment import labels_of, unequal_schedules
     from dprl.platform.reports.terminal import table_text
     from dprl.platform.reports.verdicts import certificate_text, certificates_table
 

@@ -59,7 +59,8 @@ def sweep(
 
 def _show(cells: Sequence[Experiment], as_json: bool) -> int:
     """Print the cells with the epsilons they would prove, and return the exit code."""
-    from dprl.platform.configs.config import labels_of, planned_certificates
+    from dprl.platform.configs.config import planned_certificates
+    from dprl.platform.configs.experiment import labels_of
     from dprl.platform.reports.verdicts import verdict_line
 
     certificates = planned_certificates(cells)

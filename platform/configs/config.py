@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from dprl.algorithms.tabular.simulator import families_of_size
 from dprl.envs import LoggedEpisodes
-from dprl.platform.configs.experiment import Experiment, read_experiment, varying_keys
+from dprl.platform.configs.experiment import Experiment, labels_of, read_experiment
 from dprl.platform.configs.grid import GRID, expand
 from dprl.platform.configs.sections import COUNTS, Keys, at_key, read_privacy
 from dprl.platform.configs.yaml_text import read_yaml
@@ -123,7 +123,7 @@ def cells_of(raw: Mapping[str, Any]) -> list[Experiment]:
     seen: dict[str, Experiment] = {}
     for cell in cells if len(cells) > 1 else ():
         if cell.digest in seen:
-            label = cell.short_name(varying_keys(cells)) or cell.name
+            [label] = labels_of([cell])
             raise UserError(f"grid: every cell must be different, got {shown(label)} twice; remove one of the two")
         seen[cell.digest] = cell
     return cells
@@ -144,13 +144,6 @@ def require_one_release(cells: Sequence[Experiment]) -> None:
     if private > 1:
         rule = "must have one private cell with env logged: each is one more release of its users"
         raise broken_rule("grid", rule, private, "write one config per release")
-
-
-def labels_of(cells: Sequence[Experiment]) -> list[str]:
-    """Return names of cells by the settings that vary, in a sweep's order, trust model and epsilon always included."""
-    varying = varying_keys(cells)
-    keys = [*(key for key in ("privacy.model", "privacy.epsilon") if key not in varying), *varying]
-    return [cell.short_name(keys) for cell in cells]
 
 
 def computed(cells: Sequence[Experiment], compute: Callable[[Experiment], T]) -> Iterator[T]:

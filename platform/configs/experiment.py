@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import traceback
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -161,23 +162,6 @@ class Experiment:
     def sources(self) -> str:
         """Version of the results of dprl, with a digest of the plugins that the cell uses."""
         return version_of_parts(type(self.algorithm), type(self.env))
-
-    def short_name(self, varying: Sequence[str]) -> str:
-        """Return a short name that distinguishes the cell: its label, or its values of the `varying` dotted keys."""
-        if self.label:
-            return self.label
-        flat = _labelled(self)
-        if "env.env_id" in flat and "env.env_id" not in varying:
-            flat["env.name"] = flat["env.env_id"]
-        last_names = [key.rpartition(".")[2] for key in varying]
-        words = []
-        for key, short in zip(varying, last_names, strict=True):
-            if (value := flat.get(key, "")) == "":
-                continue
-            shown = f"{value:g}" if isinstance(value, float) else str(value)
-            name = short if last_names.count(short) == 1 else key
-            words.append(shown if isinstance(value, str) and key not in NEEDS_ITS_NAME else f"{name}={shown}")
-        return " ".join(words) or str(flat["privacy.model"])
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -355,28 +339,31 @@ def fits_as_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
-def varying_keys(cells: Sequence[Experiment]) -> list[str]:
-    """Return the dotted keys that distinguish `cells`, in the order of the config file.
+def labels_of(cells: Sequence[Experiment]) -> list[str]:
+    """Return a distinct name for each cell: its label, or its values of the settings that distinguish the cells.
 
-    A key that only some cells have does not count, except epsilon if the trust model varies. Others than `_ALWAYS_TOLD`
-    and algorithms with a shared label are left out if the rest suffices. If nothing varies: trust model and epsilon.
+    A text stands alone, a number after its key, as in 'jdp epsilon=0.5'. Settings that others determine are left out,
+    except `_ALWAYS_TOLD`. If nothing varies: trust model and epsilon.
     """
-    flats = [_labelled(cell) for cell in cells]
-    labels = {(flat["algorithm.label"], flat["algorithm.name"]) for flat in flats}
-    told = _ALWAYS_TOLD | ({"algorithm.name"} if len(labels) > len(dict(labels)) else set())
-    order = list(dict.fromkeys(key for flat in flats for key in flat))
-    varying = [key for key in order if varies(key, flats)]
-    if "privacy.model" in varying and "privacy.epsilon" in order:
-        varying = [key for key in varying if key != "privacy.epsilon"]
-        varying.insert(varying.index("privacy.model") + 1, "privacy.epsilon")
-    always = [key for key in varying if key in told]
+    flats = [{"algorithm.label": cell.algorithm_label or cell.algorithm.name, **cell.parameters()} for cell in cells]
+    for flat in flats:
+        flat["env.name"] = flat.get("env.env_id", flat["env.name"])
+    varying = [key for key in dict.fromkeys(key for flat in flats for key in flat) if varies(key, flats)]
+    always = [key for key in varying if key in _ALWAYS_TOLD]
     needed = {*always, *needed_keys(flats, [key for key in varying if key not in always], always)}
-    return [key for key in varying if key in needed] or ["privacy.model", "privacy.epsilon"]
-
-
-def _labelled(cell: Experiment) -> dict[str, Scalar]:
-    """Return the label of a cell's algorithm, by default its name, and all settings."""
-    return {"algorithm.label": cell.algorithm_label or cell.algorithm.name, **cell.parameters()}
+    if "privacy.model" in needed or not needed:
+        needed |= {"privacy.model", "privacy.epsilon"}
+    names = []
+    for cell, flat in zip(cells, flats, strict=True):
+        words = []
+        for key, value in flat.items():
+            if key in needed and value != "":
+                text = f"{value:g}" if isinstance(value, float) else str(value)
+                alone = isinstance(value, str) and key not in NEEDS_ITS_NAME
+                words.append(text if alone else f"{key.rpartition('.')[2]}={text}")
+        names.append(cell.label or " ".join(words))
+    count = Counter(names)
+    return [name if count[name] == 1 else f"{name} [{cell.digest}]" for cell, name in zip(cells, names, strict=True)]
 
 
 def _hash(mapping: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from dprl.algorithms.tabular.simulator import families_of_size, narrowed
 from dprl.envs import ControlTask
-from dprl.platform.configs.experiment import Experiment, varying_keys
+from dprl.platform.configs.experiment import Experiment, labels_of
 from dprl.platform.errors import UserError, broken_rule
 from dprl.privacy import CountPrivacy, Streams
 
@@ -62,7 +62,7 @@ def run_bytes(cell: Experiment) -> float:
 def require_memory(cells: Sequence[Experiment], *, run: bool, here: bool = True) -> None:
     """Raise UserError for a cell that needs more memory than its `memory`, or than this machine if it runs `here`."""
     available = machine_bytes() if here else float("inf")
-    for cell in cells:
+    for i, cell in enumerate(cells):
         needed = run_bytes(cell) if run else build_bytes(cell)
         if run and here and (cell.memory or 0.0) * GB > available:
             rule = f"must be at most {available / GB:.3g} GB, the free memory of this machine"
@@ -74,7 +74,7 @@ def require_memory(cells: Sequence[Experiment], *, run: bool, here: bool = True)
         where = "its `memory` allows" if limited else "this machine has"
         more = "more `memory`" if limited else "a larger machine"
         raise UserError(
-            f"{cell.short_name(varying_keys(cells))}: memory: the cell needs about {needed / GB:.3g} GB, more than the "
+            f"{labels_of(cells)[i]}: memory: the cell needs about {needed / GB:.3g} GB, more than the "
             f"{limit / GB:.3g} GB that {where}; choose a smaller environment, another privacy.counter, fewer episodes "
             f"or {more}"
         )

@@ -16,7 +16,7 @@ import pandas as pd
 
 from dprl.atomic_files import read_regular, write_json, write_text
 from dprl.platform.configs.config import config_files
-from dprl.platform.configs.experiment import NAME_RULE, Experiment, Scalar, fits_as_name, varying_keys
+from dprl.platform.configs.experiment import NAME_RULE, Experiment, Scalar, fits_as_name, labels_of
 from dprl.platform.errors import UserError, broken_rule, counted, first_of, shortened, shown, suggestion
 from dprl.platform.program import command
 from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
@@ -169,10 +169,10 @@ class SweepLayout:
     def cells(self, experiments: Sequence[Experiment]) -> list[SweepCell]:
         """The sweep's cells in grid order; grid points that are the same experiment are one cell."""
         distinct = {experiment.digest: experiment for experiment in experiments}
-        varying, locks = varying_keys([*distinct.values()]), self.folder / "locks"
+        labels, locks = labels_of([*distinct.values()]), self.folder / "locks"
         return [
-            SweepCell(cell, cell.short_name(varying), CellFolder(self.cell_folder(digest)), locks / digest)
-            for digest, cell in distinct.items()
+            SweepCell(cell, label, CellFolder(self.cell_folder(digest)), locks / digest)
+            for label, (digest, cell) in zip(labels, distinct.items(), strict=True)
         ]
 
     def require_no_links(self, digests: Sequence[str]) -> None:

@@ -174,7 +174,10 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
     "a key twice": (GOOD + "seeds: 2\n", ["must be YAML, got the key 'seeds' twice in a mapping (line 7)"]),
     "no space": (with_env("{name:riverswim}"), ["env: must have a space after every colon", "write name: riverswim"]),
     "a number as key": (GOOD + "1: 2\n", ["config: must have text keys, got 1"]),
-    "contains itself": (with_env("&env {name: riverswim, inner: *env}"), ["must be YAML, got an alias that contains itself"]),
+    "contains itself": (
+        with_env("&env {name: riverswim, inner: *env}"),
+        ["must be YAML, got an alias that contains itself"],
+    ),
     "empty grid": (
         with_episodes("{grid_search: []}"),
         ["episodes.grid_search: must be a list of alternatives, at least one, got []"],

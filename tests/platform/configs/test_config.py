@@ -12,7 +12,7 @@ import yaml
 from dprl.algorithms import ALGORITHMS
 from dprl.envs import ENVIRONMENTS
 from dprl.platform.configs.config import apply_override, config_files, load_cells, read_config
-from dprl.platform.configs.experiment import read_experiment, varying_keys
+from dprl.platform.configs.experiment import labels_of, read_experiment
 from dprl.platform.configs.grid import expand
 from dprl.platform.configs.yaml_text import read_yaml, write_yaml
 from dprl.platform.errors import UserError
@@ -188,8 +188,7 @@ def test_everything_registered_can_be_named_in_a_config(registry: dict[str, type
 def test_the_configs_of_the_project_are_valid_and_named_after_their_files(name: str) -> None:
     cells = load_cells(name)
     assert {cell.name for cell in cells} == {name}
-    keys = varying_keys(cells)
-    assert len({cell.short_name(keys) for cell in cells}) == len(cells)
+    assert len({*labels_of(cells)}) == len(cells)
 
 
 def test_errors_name_the_line_of_the_file(tmp_path: Path) -> None:
@@ -237,4 +236,4 @@ def test_an_override_reaches_every_alternative_that_has_the_section(tmp_path: Pa
 def test_the_label_has_no_keys_of_other_algorithms_or_environments() -> None:
     random = {"name": "random_mdp", "n_states": 3, "horizon": 4}
     cells = [read_experiment({**BASE, "env": env}) for env in (BASE["env"], random)]
-    assert varying_keys(cells) == ["env.name"]
+    assert labels_of(cells) == ["riverswim", "random_mdp"]

@@ -12,7 +12,7 @@ import pytest
 
 from dprl.algorithms import PrivateUCBVIConfig, TabularLearner
 from dprl.platform.configs.config import load_cells
-from dprl.platform.configs.experiment import Experiment, read_experiment, varying_keys
+from dprl.platform.configs.experiment import Experiment, labels_of, read_experiment
 from dprl.platform.errors import UserError
 
 RAW: dict[str, Any] = {
@@ -145,23 +145,18 @@ def test_parameters_are_dotted_paths_with_every_default() -> None:
 
 def test_labels_tell_cells_apart_by_what_varies() -> None:
     cells = [cell(privacy={"model": "none"}), cell(privacy=jdp(0.5)), cell(privacy=jdp(2))]
-    assert [one.short_name(varying_keys(cells)) for one in cells] == ["none", "jdp epsilon=0.5", "jdp epsilon=2"]
+    assert labels_of(cells) == ["none", "jdp epsilon=0.5", "jdp epsilon=2"]
 
 
 def test_a_label_names_epsilon_also_where_only_the_trust_model_varies() -> None:
     cells = [cell(privacy={"model": "none"}), cell(privacy=jdp(1))]
-    assert [one.short_name(varying_keys(cells)) for one in cells] == ["none", "jdp epsilon=1"]
+    assert labels_of(cells) == ["none", "jdp epsilon=1"]
 
 
 def test_text_settings_show_without_their_key_and_a_single_cell_by_its_privacy() -> None:
     cells = [cell(privacy=jdp(1)), cell(privacy=jdp(1, calibration="printed"))]
-    assert [one.short_name(varying_keys(cells)) for one in cells] == ["certified", "printed"]
-    assert cell().short_name(varying_keys([cell()])) == "jdp epsilon=1"
-
-
-def test_keys_of_the_same_last_name_are_shown_in_full() -> None:
-    one = cell(env={"name": "random_mdp", "seed": 3}, seed=4)
-    assert one.short_name(["env.seed", "seed"]) == "env.seed=3 seed=4"
+    assert labels_of(cells) == ["certified", "printed"]
+    assert labels_of([cell()]) == ["jdp epsilon=1"]
 
 
 def test_an_experiment_cannot_be_changed() -> None:
@@ -194,7 +189,6 @@ def test_seeds_draw_different_noise() -> None:
 def test_an_environment_of_gymnasium_is_labelled_by_its_id() -> None:
     frozen = {"name": "gymnasium", "env_id": "FrozenLake-v1", "horizon": 4}
     cells = [cell(), cell(env=frozen)]
-    assert [one.short_name(varying_keys(cells)) for one in cells] == ["riverswim", "FrozenLake-v1"]
-    assert cells[1].short_name(["env.name", "env.kwargs"]) == "FrozenLake-v1"
+    assert labels_of(cells) == ["riverswim", "FrozenLake-v1"]
     cells = [cell(env=frozen), cell(env={**frozen, "env_id": "Taxi-v3"})]
-    assert [one.short_name(varying_keys(cells)) for one in cells] == ["FrozenLake-v1", "Taxi-v3"]
+    assert labels_of(cells) == ["FrozenLake-v1", "Taxi-v3"]

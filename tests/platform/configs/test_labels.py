@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from dprl.algorithms import BernsteinVIConfig, PrivateUCBVIConfig, PUCBConfig
-from dprl.platform.configs.experiment import Experiment, needed_keys, read_experiment, varying_keys
+from dprl.platform.configs.experiment import Experiment, labels_of, needed_keys, read_experiment
 from dprl.platform.errors import UserError
 
 
@@ -42,7 +42,7 @@ def test_labels_are_in_the_config_of_a_cell() -> None:
     named = read("\u03b5 = 1", "Ours")
     again = read_experiment(yaml.safe_load(named.to_yaml()))
     assert again == named
-    assert named.short_name([]) == "\u03b5 = 1"
+    assert labels_of([named])[0] == "\u03b5 = 1"
 
 
 def test_the_label_of_an_algorithm_names_its_cells() -> None:
@@ -52,10 +52,10 @@ def test_the_label_of_an_algorithm_names_its_cells() -> None:
         for label, scale in (("Paper", 1.0), ("Ours", 0.1))
         for each in privacy
     ]
-    names = [cell.short_name(varying_keys(cells)) for cell in cells]
+    names = labels_of(cells)
     assert names == ["Paper none", "Paper jdp epsilon=2", "Ours none", "Ours jdp epsilon=2"]
     plain = [dataclasses.replace(cell, algorithm_label="") for cell in cells]
-    assert plain[2].short_name(varying_keys(plain)) == "bonus_scale=0.1 none"
+    assert labels_of(plain)[2] == "bonus_scale=0.1 none"
 
 
 def test_other_lengths_of_runs_are_always_named() -> None:
@@ -64,17 +64,10 @@ def test_other_lengths_of_runs_are_always_named() -> None:
         dataclasses.replace(read(), algorithm=algorithm, episodes=episodes)
         for algorithm, episodes in ((PUCBConfig(), 100), (BernsteinVIConfig(), 200))
     ]
-    assert [cell.short_name(varying_keys(cells)) for cell in cells] == [
+    assert labels_of(cells) == [
         "pucb episodes=100",
         "bernstein_vi episodes=200",
     ]
-
-
-def test_algorithms_that_share_a_label_are_told_apart_by_their_names() -> None:
-    algorithms = [PUCBConfig(), BernsteinVIConfig(bonus_scale=0.5), BernsteinVIConfig(bonus_scale=0.25)]
-    cells = [dataclasses.replace(read(algorithm="Ours"), algorithm=each) for each in algorithms]
-    names = [cell.short_name(varying_keys(cells)) for cell in cells]
-    assert names == ["pucb bonus_scale=1", "bernstein_vi bonus_scale=0.5", "bernstein_vi bonus_scale=0.25"]
 
 
 @pytest.mark.parametrize("label", ["x" * 41, "x" * 41 + "\n", "two\nlines", " space"])
@@ -107,3 +100,8 @@ def test_a_setting_that_others_determine_is_not_needed() -> None:
     assert needed_keys(cells, ["seed", "horizon", "twice"], ["env"]) == ["seed", "horizon"]
     assert needed_keys(cells, ["twice", "horizon", "seed"], ["env"]) == ["twice", "horizon"]
     assert needed_keys(cells, ["horizon", "twice"], ["seed"]) == ["horizon"]
+
+
+def test_cells_with_one_label_have_different_names() -> None:
+    cells = [read("ours"), read("ours", seed=1)]
+    assert labels_of(cells) == [f"ours [{cell.digest}]" for cell in cells]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dprl.platform.configs.config import load_cells
-from dprl.platform.configs.experiment import read_experiment, varying_keys
+from dprl.platform.configs.experiment import labels_of, read_experiment
 from dprl.platform.errors import UserError
 from dprl.platform.reports.listing import listing, listing_text
 from dprl.privacy import StatisticsPrivacy
@@ -56,7 +56,7 @@ def test_what_does_not_fit_is_reported_in_one_line(section: dict[str, Any], told
 
 def test_words_that_say_nothing_alone_have_their_names() -> None:
     cells = [cell(NO_CLIPS), cell(PRINTED), cell(NO_CLIPS | {"clipping": "device"}), cell(LAPLACE)]
-    labels = [one.short_name(varying_keys(cells)) for one in cells]
+    labels = labels_of(cells)
     assert labels[:2] == ["printed clipping=auto rewards=public", "printed clipping=auto rewards=auto"]
     assert len(set(labels)) == len(cells)
 
