@@ -40,7 +40,7 @@ def certify(
 ) -> int:
     """Show the privacy certificate of each cell without running it, or of planned counts without a config."""
     from dprl.platform.configs.config import planned_certificate, planned_certificates
-    from dprl.platform.configs.experiment import labels_of, unequal_schedules
+    from dprl.platform.configs.experiment import labels_of
     from dprl.platform.reports.terminal import table_text
     from dprl.platform.reports.verdicts import certificate_text, certificates_table
 
@@ -66,8 +66,6 @@ def certify(
         if len(labels) > 1:
             table, notes = certificates_table(labels, certificates)
             texts.append("\n".join([table_text(table), *notes]))
-        if remark := unequal_schedules([each["parameters"] for each in certificates if "parameters" in each]):
-            texts.append(remark)
         say("\n\n".join(texts))
     return EXIT_DONE
 

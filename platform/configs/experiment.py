@@ -373,7 +373,6 @@ def _hash(mapping: Mapping[str, Any]) -> str:
 
 
 _AUTO = "auto"
-_GROWTH = "algorithm.replan_growth"
 
 
 def needed_keys(cells: Sequence[Mapping[str, Any]], keys: Sequence[str], always: Sequence[str]) -> list[str]:
@@ -405,25 +404,6 @@ def varies(key: str, flats: Sequence[Mapping[str, Any]]) -> bool:
         chosen = flat.get(f"{section}.name") if section in ("algorithm", "env") else _class_of(flat)
         by_class.setdefault(chosen, set()).add(flat.get(key, _AUTO))
     return len(values - {_AUTO}) > 1 or any(len(found) > 1 for found in by_class.values())
-
-
-def unequal_schedules(flats: Sequence[Mapping[str, Any]]) -> str:
-    """Return a remark on algorithms whose counters have different noise because they plan on different schedules.
-
-    flats: dotted settings of a config's cells. '' if there is nothing to remark on.
-    """
-    growths: dict[str, set[float]] = {}
-    for flat in flats:
-        counted = flat["privacy.model"] == "jdp" and flat.get("privacy.calibration") != "printed"
-        if counted and _GROWTH in flat:
-            growths.setdefault(str(flat["algorithm.name"]), set()).add(float(flat[_GROWTH]))
-    if len(set(map(frozenset, growths.values()))) < 2:
-        return ""
-    named = ", ".join(f"{name} {', '.join(f'{g:g}' for g in sorted(found))}" for name, found in growths.items())
-    return (
-        f"{_GROWTH} differs between algorithms ({named}), and so does their noise under jdp; set the same value to "
-        "compare them at equal noise"
-    )
 
 
 def _class_of(flat: Mapping[str, Any]) -> tuple[str, object]:

@@ -11,6 +11,7 @@ import time
 import zipfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -408,24 +409,17 @@ def second_release(damage: str, folder: Path) -> str:
 
 _COLOUR = re.compile("\x1b\\[[0-9;]*m")
 _PLACE = re.compile(r"(?: at |File \")([^\s\"]+\.py)(?: \(|\", line )(\d+)")
-_ALLOCATES = ("NRT required", "Only accept returning of array passed into the function")
-"""In Numba's message on a kernel that makes an array, though it counts no references."""
-_NO_NEWS = ("Failed in nopython mode pipeline", "File ")
 
 
 def cause_of(error: BaseException) -> str:
-    """Return the error of a cell as one line; for a kernel that does not compile, with place, rule and remedy."""
+    """Return the error of a cell as one line; for a kernel that does not compile, the place and the first reason."""
     text = _COLOUR.sub("", str(error))
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not isinstance(error, NumbaError):
         return f"{type(error).__name__}: {next(iter(lines), 'no message')}"
-    own = next(((file, line) for file, line in _PLACE.findall(text) if "site-packages" not in file), None)
-    where = f" at {Path(own[0]).name}:{own[1]}" if own else ""
-    if any(words in text for words in _ALLOCATES):
-        rule = "a no_alloc_kernel must make no array, list or tuple of its own; write into its arguments"
-        return f"KernelError: does not compile{where}: {rule}, or decorate it with kernel"
-    message = next((line for line in lines if not line.startswith(_NO_NEWS)), "no message")
-    return f"KernelError: does not compile{where}: {message}; kernels are in the part of Python that Numba compiles"
+    own = next((f" at {Path(file).name}:{n}" for file, n in _PLACE.findall(text) if "site-packages" not in file), "")
+    reason = next((line for line in lines if not line.startswith(("Failed in nopython mode", "File "))), "no message")
+    return f"KernelError: does not compile{own}: {reason}; write it in the part of Python that Numba compiles"
 
 
 def _below(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -433,49 +427,21 @@ def _below(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarra
     return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
 
 
-_PACKAGES = ("dprl", "numpy", "numba", "scipy", "pandas", "pyarrow", "gymnasium", "ray", "mlflow")
-
-
+@cache
 def versions() -> dict[str, Any]:
-    """Return the versions that affect a result: interpreter, packages, results, processor, commit."""
-    return {
-        "python": platform.python_version(),
-        **{package: _version(package) for package in _PACKAGES},
-        "results_version": results_version(),
-        "cpu": _cpu_model(),
-        "git_commit": _git_commit(),
-    }
-
-
-@cache
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
-@cache
-def _cpu_model() -> str:
-    try:
+    """Return the versions that affect a result: interpreter, packages, results, processor, commit (if any)."""
+    found: dict[str, Any] = {"python": platform.python_version()}
+    for package in ("dprl", "numpy", "numba", "scipy", "pandas", "pyarrow", "gymnasium", "ray", "mlflow"):
+        found[package] = None
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found[package] = importlib.metadata.version(package)
+    cpu, commit, top = platform.machine(), None, Path(__file__).resolve().parents[2]
+    with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
-
-
-@cache
-def _git_commit() -> str | None:
-    """Return the commit of the source tree, with '+changes' if files differ from it; None without git."""
-    top = Path(__file__).resolve().parents[2]
-    if not (top / ".git").exists():
-        return None
-    describe = ["describe", "--always", "--exclude=*", "--abbrev=40", "--dirty=+changes"]
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(top), *describe], capture_output=True, text=True, timeout=10, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip()
+        cpu = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), cpu)
+    if (top / ".git").exists():
+        words = ["git", "-C", str(top), "describe", "--always", "--exclude=*", "--abbrev=40", "--dirty=+changes"]
+        with suppress(OSError, subprocess.SubprocessError):
+            done = subprocess.run(words, capture_output=True, text=True, timeout=10, check=True)
+            commit = done.stdout.strip()
+    return found | {"results_version": results_version(), "cpu": cpu, "git_commit": commit}

@@ -18,7 +18,7 @@ import pandas as pd
 
 from dprl.atomic_files import write_text
 from dprl.compiled import cache_is_empty, compilations
-from dprl.platform.configs.experiment import Experiment, unequal_schedules
+from dprl.platform.configs.experiment import Experiment
 from dprl.platform.environment_variables import cpu_limit, set_environment
 from dprl.platform.errors import Interrupted, UserError, broken_rule, counted, how_to_resume, missing_extra
 from dprl.platform.program import command, sigterm_as_ctrl_c
@@ -133,11 +133,8 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
         try:
             return _Sweep(layout, store, display, options).run(layout.cells(cells), grid, ray)
         except KeyboardInterrupt:
-            display.close()
             display.warn(how_to_resume(options.command))
             raise Interrupted from None
-        finally:
-            display.close()
 
 
 def _ray_process(address: str | None, home: Path) -> RayProcess:
@@ -210,8 +207,6 @@ class _Sweep:
             self._write_status(cells)
             for line in self.failures.values():
                 self.display.warn(f"REFUSED: {line}")
-            if remark := unequal_schedules([cell.experiment.parameters() for cell in cells]):
-                self.display.warn(remark)
             if done:
                 self.display.say(f"{len(done)} of {counted(len(cells), 'cell')} finished already")
             try:
@@ -229,7 +224,6 @@ class _Sweep:
                 self.display.warn("interrupted: stopping, then writing what is done ...")
                 raise
             finally:
-                self.display.close()
                 try:
                     until_done.close()
                     shutil.rmtree(self.layout.tune_folder, ignore_errors=True)

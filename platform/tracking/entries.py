@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,8 +12,8 @@ from mlflow import entities
 
 from dprl.algorithms import Metric
 from dprl.platform.configs.experiment import Experiment, Scalar
-from dprl.platform.reports.report import answer_of, budget_table, leading_budget
-from dprl.platform.reports.verdicts import certificate_facts, verdict_line
+from dprl.platform.reports.report import answer_of, leading_budget
+from dprl.platform.reports.verdicts import verdict_line
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.cells import Cell
 from dprl.platform.results.compare import Group
@@ -44,11 +43,6 @@ _REACHED = "reached/"
 _DERIVED = "derived_"
 CERTIFICATE_HEADING = "### Certificate"
 ANSWER_HEADING = "### Answer"
-_BEST = "best"
-_MOST_GROUPS = 12
-"""Most environments with their own metrics. Each is a section of MLflow's charts."""
-_MOST_LINES = 30
-_NOT_IN_KEYS = re.compile(r"[^\w.\- /:]")
 
 SweepEntries = tuple[dict[str, float], str]
 """Entries of a sweep's own run: constants by their keys, and its description in Markdown."""
@@ -149,36 +143,29 @@ def failing_claim(certificate: Mapping[str, Any]) -> str:
 
 
 def certificate_note(certificate: Mapping[str, Any]) -> str:
-    """Return the certificate in words, as Markdown for the description of a run."""
-    rows, previous = [], ""
-    for name, text in certificate_facts(certificate):
-        escaped = text.replace("|", "\\|")
-        rows.append(f"| {name if name != previous else ''} | {escaped} |")
-        previous = name
-    return "\n".join([f"{CERTIFICATE_HEADING}\n", f"**{verdict_line(certificate)}**\n", "| | |", "|:--|:--|", *rows])
+    """Return the certificate's verdict in Markdown, the description of a run."""
+    return f"{CERTIFICATE_HEADING}\n\n**{verdict_line(certificate)}**"
 
 
 def sweep_entries(groups: Sequence[Group], command: str) -> SweepEntries:
     """Return the entries of a sweep with these groups of finished cells; `command` resumes it.
 
     The metrics `best/MODEL/...` are the headline, as mean over seeds, and the certified epsilon of each trust model's
-    best cell; `best/...` are those of the cell in the report's first sentence, if there is one, else of the best cell.
-    With several environments each has metrics under its title. A private cell without a finite certified epsilon is
-    never the best.
+    best cell, of several environments in the first; `best/...` are those of the cell in the report's first sentence, if
+    there is one, else of the best cell. A private cell without a finite certified epsilon is never the best.
     """
-    compared = [group for group in groups if group.metric is not None][:_MOST_GROUPS]
     metrics = dict[str, float]()
-    for group in compared:
-        best = dict(_best_cells(group))
-        folder = _BEST if len(compared) == 1 else f"{_BEST}/{_NOT_IN_KEYS.sub(' ', group.title)}"
-        for model, cell in best.items():
-            metrics |= _numbers(f"{folder}/{model}", cell)
-        if group is compared[0] and best:
-            metrics |= _numbers(_BEST, next(iter(best.values())))
+    first = next((group for group in groups if group.metric is not None), None)
+    best = {} if first is None else dict(_best_cells(first))
+    for model, cell in best.items():
+        metrics |= _numbers(f"best/{model}", cell)
     named = leading_budget(groups)
     if named is not None and named.place is not None:
-        metrics |= _numbers(_BEST, named.cell)
-    return metrics, _note(groups, command)
+        metrics |= _numbers("best", named.cell)
+    elif best:
+        metrics |= _numbers("best", next(iter(best.values())))
+    answer = answer_of(groups)
+    return metrics, _with_command(f"**{answer}.**", command) if answer else unfinished_note(command)
 
 
 def unfinished_note(command: str) -> str:
@@ -203,17 +190,6 @@ def _numbers(folder: str, cell: Cell) -> dict[str, float]:
     if cell.private:
         numbers[f"{folder}/certified_epsilon"] = cell.proved
     return {key: number for key, number in numbers.items() if math.isfinite(number)}
-
-
-def _note(groups: Sequence[Group], command: str) -> str:
-    """Return the answer of the report's heading, its numbers, and the best cell within each privacy budget."""
-    answer = answer_of(groups)
-    if not answer:
-        return unfinished_note(command)
-    table = budget_table(groups)
-    lines = [f"| {' | '.join(row)} |" for row in ([*table.headers], ["---"] * len(table.headers), *table.body)]
-    more = ["", "All others: report.html"] * (len(lines) > _MOST_LINES)
-    return _with_command("\n".join([f"**{answer}.**", "", *lines[:_MOST_LINES], *more]), command)
 
 
 def _with_command(answer: str, command: str) -> str:

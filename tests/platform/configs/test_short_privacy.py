@@ -8,7 +8,7 @@ import pytest
 
 from dprl.algorithms import ALGORITHMS
 from dprl.envs import LoggedEpisodes
-from dprl.platform.configs.experiment import Experiment, read_experiment, unequal_schedules
+from dprl.platform.configs.experiment import Experiment, read_experiment
 
 ENVS: dict[str, dict[str, Any]] = {
     "FiniteMDP": {"name": "riverswim", "n_states": 4, "horizon": 5},
@@ -70,13 +70,3 @@ def test_printed_noise_is_the_papers(name: str, model: str) -> None:
     assert query.encoding.kind == "separate"
     assert query.law.name == "laplace"
     assert query.counter.name == ("binary_tree" if model == "jdp" else "exact")
-
-
-def test_different_schedules_of_algorithms_are_named_once() -> None:
-    cells = [cell(name, "jdp").parameters() for name in ("private_ucb_vi", "bernstein_vi", "random_vi")]
-    assert unequal_schedules(cells).startswith(
-        "algorithm.replan_growth differs between algorithms (private_ucb_vi 0, bernstein_vi 0.01, random_vi 0.01)"
-    )
-    assert unequal_schedules(cells[1:]) == ""
-    local = [{**each, "privacy.model": "ldp"} for each in cells]
-    assert unequal_schedules(local) == ""

@@ -109,7 +109,6 @@ def test_the_log_goes_on_when_nobody_reads_the_display(tmp_path: Path) -> None:
         display.begin(1)
         display.warn("MLflow: away")
         display.ended("none", "done")
-        display.close()
     logged = [line.partition(" ")[2] for line in (tmp_path / "sweep.log").read_text().splitlines()]
     assert [line for line in logged if "nobody sees" not in line] == ["starting", "MLflow: away", "[1/1] none: done"]
     assert len(logged) == 4

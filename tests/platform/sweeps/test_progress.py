@@ -12,24 +12,6 @@ import pytest
 from dprl.platform.sweeps.progress import ProgressDisplay
 
 
-class Terminal(io.StringIO):
-    """A terminal of 80 columns; rich reads its size from the environment."""
-
-    def isatty(self) -> bool:
-        return True
-
-    @property
-    def shown(self) -> str:
-        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.getvalue())
-
-
-@pytest.fixture(autouse=True)
-def _size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-
-
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The displays' clock in seconds, set by tests."""
@@ -50,7 +32,6 @@ def go(display: ProgressDisplay, clock: list[float]) -> None:
     display.advanced("none", 0.75, "4 of 5")
     display.warn("MLflow: away")
     display.ended("none", "FAILED: ValueError: no")
-    display.close()
 
 
 def test_plain_lines_tell_how_long_it_will_take(clock: list[float]) -> None:
@@ -70,29 +51,6 @@ def test_quiet_means_only_problems(clock: list[float]) -> None:
     stream = io.StringIO()
     go(ProgressDisplay(quiet=True, stream=stream), clock)
     assert stream.getvalue() == "MLflow: away\n"
-
-
-def test_a_terminal_keeps_the_lines_of_ended_cells_and_removes_their_bars() -> None:
-    terminal = Terminal()
-    display = ProgressDisplay(stream=terminal)
-    display.begin(2)
-    display.advanced("jdp", 0.5, "1 of 5")
-    display.ended("jdp", "done in 60.0 s")
-    display.advanced("none", 0.5, "1 of 5")
-    display.close()
-    _, after = terminal.shown.split("[1/2] jdp: done in 60.0 s")
-    assert "none (seed 1 of 5)" in after
-    assert "jdp (seed" not in after
-
-
-def test_a_narrow_terminal_cuts_the_name_and_keeps_the_times() -> None:
-    terminal = Terminal()
-    display = ProgressDisplay(stream=terminal)
-    display.begin(2)
-    display.advanced("learning_rate=0.5 discount=0.99 gradient epsilon=5 projected_random_sign", 0.5, "1 of 60")
-    display.close()
-    assert "0:00:00" in terminal.shown
-    assert max(map(len, re.split(r"[\r\n]+", terminal.shown))) <= 80
 
 
 def test_the_log_has_everything_with_its_time(tmp_path: Path, clock: list[float]) -> None:
