@@ -17,7 +17,7 @@ import pandas as pd
 from dprl.atomic_files import read_regular, write_json, write_text
 from dprl.platform.configs.config import config_files
 from dprl.platform.configs.experiment import NAME_RULE, Experiment, Scalar, fits_as_name, labels_of
-from dprl.platform.errors import UserError, broken_rule, counted, first_of, shortened, shown, suggestion
+from dprl.platform.errors import UserError, broken_rule, counted, first_of, shown, suggestion
 from dprl.platform.program import command
 from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
 from dprl.platform.results.home import Home
@@ -216,8 +216,6 @@ def sweep_layout(home: Path, word: str) -> SweepLayout:
 
 # ---- the identity of a sweep's name ----
 
-_MOST_KEYS, _LONGEST = 3, 40
-
 
 @dataclass(frozen=True)
 class Grid:
@@ -253,21 +251,13 @@ class Grid:
         return self.cells.keys() >= before.cells.keys() or self.cells.keys() <= before.cells.keys()
 
     def difference(self, before: Grid) -> str:
-        """Return the changes since `before`: the values of the first settings that differ, or the code."""
+        """Return the names of the first settings that differ from those of `before`, or that the code does."""
         keys = dict.fromkeys(key for grid in (before, self) for cell in grid.cells.values() for key in cell)
-        changed = [(key, before.values(key), self.values(key)) for key in keys]
-        told = [
-            " -> ".join([f"{key} {shortened(' or '.join(old), _LONGEST)}", shortened(" or ".join(new), _LONGEST)])
-            for key, old, new in changed
-            if {*old} != {*new}
-        ]
+        old, new = ({key: {cell.get(key) for cell in grid.cells.values()} for key in keys} for grid in (before, self))
+        changed = [key for key in keys if old[key] != new[key]]
         if self.sources != before.sources:
-            told.append(f"the code of privacy/, envs/ or algorithms/ ({before.sources[:12]} -> {self.sources[:12]})")
-        return ", ".join(first_of(told, _MOST_KEYS)) or "the same values of settings in other combinations"
-
-    def values(self, key: str) -> list[str]:
-        """Return the distinct values of a setting in the cells, '-' for a cell without it."""
-        return list(dict.fromkeys(str(cell.get(key, "-")) for cell in self.cells.values()))
+            changed.append("code of privacy/, envs/ or algorithms/")
+        return f"other {', '.join(first_of(changed, 3) or ['combinations of settings'])}"
 
 
 def require_name(layout: SweepLayout, cells: Sequence[Experiment], grid: Grid, fresh: bool) -> None:
@@ -290,8 +280,7 @@ def require_name(layout: SweepLayout, cells: Sequence[Experiment], grid: Grid, f
         return
     finished = sum(CellFolder(layout.cell_folder(digest)).finished for digest in before.cells)
     if finished:
-        more = " (for more seeds also a seed beyond them; a report can pool both)"
-        remedy = f"choose another name{more * (grid.values('seeds') != before.values('seeds'))}, or forget them"
+        remedy = "choose another name, or forget them"
         rule = f"name: {shown(layout.name)} has {counted(finished, 'finished cell')} of another grid"
         raise UserError(f"{rule}, got {grid.difference(before)}; {remedy} (--fresh, in Python fresh=True)")
 

@@ -39,11 +39,11 @@ def files(home: Path) -> dict[Path, int]:
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"episodes": 401}, "episodes 400 -> 401;"),
-        ({"seeds": 3, "seed": 1}, "seeds 2 -> 3, seed 0 -> 1;"),
-        ({"privacy": OTHER}, "privacy.epsilon - or 1.0 -> - or 3.0;"),
-        ({"privacy": {"grid_search": [PRIVATE, {**PRIVATE, "epsilon": 2.0}]}}, "privacy.model none or jdp -> jdp"),
-        ({"algorithm": {"name": "private_ucb_vi"}}, "algorithm.bonus_scale 0.1 -> "),
+        ({"episodes": 401}, "got other episodes;"),
+        ({"seeds": 3, "seed": 1}, "got other seeds, seed;"),
+        ({"privacy": OTHER}, "got other privacy.epsilon;"),
+        ({"privacy": {"grid_search": [PRIVATE, {**PRIVATE, "epsilon": 2.0}]}}, "got other privacy.model, "),
+        ({"algorithm": {"name": "private_ucb_vi"}}, "got other algorithm.bonus_scale"),
     ],
 )
 def test_another_grid_under_the_same_name_is_refused_with_the_difference(
@@ -57,14 +57,13 @@ def test_another_grid_under_the_same_name_is_refused_with_the_difference(
     assert told in said
     assert "; choose another name" in said
     assert said.endswith(", or forget them (--fresh, in Python fresh=True)")
-    assert ("a seed beyond them" in said) == ("seeds" in changes)
     assert files(home) == before
 
 
 def test_a_name_or_a_fresh_start_lets_another_grid_run(home: Path) -> None:
     run_sweep(cells_of(home, episodes=401), options(home, name="longer"))
     assert len(run_sweep(cells_of(home, episodes=401), options(home, fresh=True)).summary) == 2
-    with pytest.raises(UserError, match="episodes 401 -> 400"):
+    with pytest.raises(UserError, match="got other episodes"):
         run_sweep(cells_of(home), options(home))
 
 
@@ -110,7 +109,7 @@ def test_other_code_is_another_meaning(home: Path) -> None:
     for digest, cell in zip(older["cells"], (home / "sweeps" / "small" / "cells").iterdir(), strict=True):
         cell.rename(cell.parent / digest)
     file.write_text(json.dumps(older))
-    with pytest.raises(UserError, match=r"the code of privacy/, envs/ or algorithms/ \(0123456789ab -> "):
+    with pytest.raises(UserError, match="got other code of privacy/, envs/ or algorithms/"):
         run_sweep(cells_of(home), options(home))
 
 
@@ -144,7 +143,7 @@ def test_many_differences_are_counted(tmp_path: Path) -> None:
     changed = dataclasses.replace(cell, episodes=7, seeds=3, seed=4, release=False, audit=True)
     env = dataclasses.replace(changed, env=dataclasses.replace(cell.env, horizon=9))  # type: ignore[type-var]
     said = Grid.of([env]).difference(Grid.of([cell]))
-    assert said == "env.horizon 3 -> 9, episodes 400 -> 7, seeds 2 -> 3, and 2 more"
+    assert said == "other env.horizon, episodes, seeds, and 2 more"
 
 
 def test_other_combinations_of_the_same_values_are_named() -> None:
@@ -157,4 +156,4 @@ def test_other_combinations_of_the_same_values_are_named() -> None:
         {"privacy.model": "jdp", "episodes": 1},
     )
     before, now = (Grid("", {f"{one}": one for one in cells}) for cells in (both, crossed))
-    assert now.difference(before) == "the same values of settings in other combinations"
+    assert now.difference(before) == "other combinations of settings"
