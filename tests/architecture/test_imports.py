@@ -44,7 +44,6 @@ LIBRARIES = {
             "pydantic",
             "pydantic_core",
             "ray",
-            "rich",
             "cyclopts",
             "scipy",
         ),
