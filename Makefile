@@ -26,7 +26,7 @@ FOLDERS := privacy envs algorithms platform papers
 SOURCES := $(FOLDERS) package benchmarks tests
 # Tests of every folder that compile little: rules of the code, guarantees of noise, one learning loop, configs.
 PRIVACY_SMOKE := accounting ledgers randomness counters/test_counters.py counts/test_privatizers.py mechanisms/test_calibration.py \
-	mechanisms/test_laplace.py mechanisms/test_sampling.py test_certificate.py test_defensive_errors.py
+	mechanisms/test_continuous_laws.py mechanisms/test_sampling.py test_certificate.py
 SMOKE := architecture package docs/test_doctests.py golden/test_certificates.py $(addprefix privacy/,$(PRIVACY_SMOKE)) envs/test_contract.py \
 	algorithms/test_certificates.py algorithms/test_private_ucb_vi.py platform/configs/test_config.py platform/configs/test_experiment.py
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder

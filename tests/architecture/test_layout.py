@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -130,3 +131,10 @@ def test_dependencies_are_those_that_are_imported(root: Path) -> None:
 
 def test_configs_are_named_like_their_files(root: Path) -> None:
     assert config_complaints(root) == []
+
+
+def test_the_selection_of_make_smoke_exists(root: Path) -> None:
+    printed = subprocess.run(["make", "-n", "smoke"], cwd=root, capture_output=True, text=True, check=True).stdout
+    named = re.findall(r"tests/[\w/.]+", printed)
+    assert len(named) > 10
+    assert [name for name in named if not (root / name).exists()] == []
