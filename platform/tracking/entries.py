@@ -13,7 +13,7 @@ from mlflow import entities
 from dprl.algorithms import Metric
 from dprl.platform.configs.experiment import Experiment, Scalar
 from dprl.platform.reports.report import answer_of, leading_budget
-from dprl.platform.reports.verdicts import verdict_line
+from dprl.platform.reports.verdicts import VERDICTS, verdict_id, verdict_line
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.cells import Cell
 from dprl.platform.results.compare import Group
@@ -136,10 +136,9 @@ def cell_tags(results: CellResults) -> dict[str, str]:
 
 
 def failing_claim(certificate: Mapping[str, Any]) -> str:
-    """Return the first words on a failing claim; '' if it holds or there is none."""
-    stands = standing(certificate)
-    fails = stands.refuted or (stands.verdict != "holds" and certificate["trust_model"] != "none")
-    return verdict_line(certificate).partition(":")[0] if fails else ""
+    """Return the verdict on a failing claim in a word; '' if it holds or there is none."""
+    verdict = verdict_id(certificate)
+    return "" if verdict in ("holds", "reference") else VERDICTS[verdict].word
 
 
 def certificate_note(certificate: Mapping[str, Any]) -> str:
