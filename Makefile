@@ -67,13 +67,13 @@ demo:  ## set up, run the main job (CONFIG), say where to look
 	echo "    algorithms      $(BIN)/dprl sweep private_vs_comparators   (five of them at the same certified epsilons)"; \
 	echo "    your own sweep  $(BIN)/dprl sweep $(CONFIG) --name mine --set episodes=200000"
 
-test: dev  ## set up, run the tests that are not marked slow (about ten minutes)
+test: dev  ## set up, run the tests that are not marked slow (nine minutes)
 	@$(PYTEST) -m "not slow" $(PYTEST_ARGS)
 
 smoke: dev  ## the inner loop: tests of every folder that take two minutes together, on two cores
 	@$(PYTEST) -m "not slow" $(addprefix tests/,$(SMOKE)) $(PYTEST_ARGS)
 
-test-slow: dev  ## the tests marked slow, most of them on Ray (half an hour or more)
+test-slow: dev  ## the tests marked slow, most of them on Ray (a quarter of an hour)
 	@$(PYTEST) -m slow $(PYTEST_ARGS)
 
 check: lint test test-slow  ## what CI runs: linter, formatter, type checker, all tests
