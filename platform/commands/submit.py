@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -15,23 +15,20 @@ from dprl.platform.errors import (
     EXIT_INTERRUPTED,
     EXIT_SOME_FAILED,
     UserError,
+    broken_rule,
     counted,
-    first_line,
     print_error,
 )
-from dprl.platform.program import command, resume_command
+from dprl.platform.program import resume_command
 
-if TYPE_CHECKING:
-    from dprl.platform.submission.jobs import Dashboard
+_STORAGE, _TRACKING = "--storage", "tracking-uri"
 
 
 def submit(
-    config: Annotated[str | None, Parameter(help="as for sweep: a YAML file on this machine")] = None,
+    config: Annotated[str, Parameter(help="as for sweep: a YAML file on this machine")],
     /,
     *,
     address: Annotated[str, Parameter(help="URL of Ray's dashboard, http://HOST:8265")],
-    follow: Annotated[str | None, Parameter(help="show the log of a submitted job until it ends")] = None,
-    stop: Annotated[str | None, Parameter(help="stop a job; submit the sweep again to resume it")] = None,
     flags: SweepFlags | None = None,
     no_wait: Annotated[bool, Parameter(help="return once the job is submitted")] = False,
 ) -> int:
@@ -40,32 +37,19 @@ def submit(
     The exit code is the sweep's; 130 if the job was stopped, or is no longer followed. With token authentication, set
     RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH, or use ~/.ray/auth_token.
     """
-    from dprl.platform.submission.jobs import Dashboard
-
-    flags = flags or SweepFlags()
-    if sum(given is not None for given in (config, follow, stop)) != 1:
-        rule = "CONFIG: exactly one of CONFIG, --follow JOB and --stop JOB must be given"
-        raise UserError(f"{rule}; see `{command('submit', '--help')}`")
-    if follow is not None:
-        return _follow(Dashboard(address), follow, {}, flags.as_json)
-    if stop is not None:
-        return _stop(Dashboard(address), stop, flags.as_json)
-    return _submit(str(config), address, flags, no_wait)
-
-
-def _submit(config: str, address: str, flags: SweepFlags, no_wait: bool) -> int:
     from dprl.platform.configs.config import certificates_of, read_config
     from dprl.platform.environment_variables import tracking_uri
     from dprl.platform.plugins import environment_module
-    from dprl.platform.submission.placement import check_tracking, checked_storage
     from dprl.platform.submission.shipping import CONFIG_FILE, pack
     from dprl.sources import code_digest
 
-    uri, tell = tracking_uri(flags.tracking_uri), _tell(flags.as_json)
+    flags = flags or SweepFlags()
+    # Progress: on standard output, or with --json on standard error.
+    uri, tell = tracking_uri(flags.tracking_uri), print_error if flags.as_json else say
     cells = flags.cells(config, here=False)
     certificates_of(cells)
     # Imported only now, after bad input was refused: Ray takes seconds to load.
-    from dprl.platform.submission.jobs import Dashboard, submit_job
+    from dprl.platform.submission.jobs import Dashboard, exit_code_of, follow_job, submit_job
 
     storage = checked_storage(flags.storage)
     dashboard = Dashboard(address)
@@ -78,56 +62,64 @@ def _submit(config: str, address: str, flags: SweepFlags, no_wait: bool) -> int:
         words = [CONFIG_FILE, "--address", "auto", "--storage", storage, "--resume-command", resume_command()]
         words += [*([] if uri is None else ["--tracking-uri", uri]), *flags.words]
         job_id = submit_job(dashboard, cells[0].name, words, shipped, about, tell)
-    where = {"sweep": cells[0].name, "storage": storage, "tracking_uri": uri}
+    where = {"job": job_id, "address": dashboard.url, "sweep": cells[0].name, "storage": storage, "tracking_uri": uri}
     tell(f"submitted  {job_id}: {counted(len(cells), 'cell')} on {counted(len(nodes), 'node')}")
+    see, stop = (f"ray job {verb} --address {dashboard.url} {job_id}" for verb in ("logs --follow", "stop"))
     if no_wait:
-        tell(f"follow     {_command(dashboard, '--follow', job_id)}")
+        tell(f"follow     {see}")
         if flags.as_json:
-            say(json_text({"job": job_id, "address": dashboard.url, **where}))
+            say(json_text(where))
         return EXIT_DONE
-    return _follow(dashboard, job_id, where, flags.as_json)
-
-
-def _follow(dashboard: Dashboard, job_id: str, where: dict[str, Any], as_json: bool) -> int:
-    """Show the job's log until it ends, and return its exit code."""
-    from dprl.platform.submission.jobs import exit_code_of, follow_job
-
-    again = f"follow it again with `{_command(dashboard, '--follow', job_id)}`"
-    dashboard.require_job(job_id)
     try:
-        end = follow_job(dashboard, job_id, _tell(as_json))
+        end = follow_job(dashboard, job_id, tell)
     except KeyboardInterrupt:
-        stop = _command(dashboard, "--stop", job_id)
-        print_error(f"\ndprl: the job is still running; {again}, stop it with `{stop}`")
+        print_error(f"\ndprl: the job is still running; follow it again with `{see}`, stop it with `{stop}`")
         return EXIT_INTERRUPTED
     except ConnectionError as error:
-        print_error(f"dprl: {dashboard.url} no longer answers ({error}); the job may still run: {again}")
+        print_error(f"dprl: {dashboard.url} no longer answers ({error}); the job may still run: see `{see}`")
         return EXIT_SOME_FAILED
     code = exit_code_of(end)
     if code == EXIT_SOME_FAILED and end.driver_exit_code != code:
         print_error(f"dprl: the job died: {str(dict(end)['message'] or 'no message').strip()}")
-    if as_json:
-        about = {"job": job_id, "address": dashboard.url, **where}
-        say(json_text({**about, "status": end.status.value, "exit_code": code}))
+    if flags.as_json:
+        say(json_text({**where, "status": end.status.value, "exit_code": code}))
     return code
 
 
-def _stop(dashboard: Dashboard, job_id: str, as_json: bool) -> int:
-    dashboard.require_job(job_id)
+def checked_storage(storage: str | None) -> str:
+    """Return the results' folder on the nodes. The job checks there, before any cell, that they share it.
+
+    Raises UserError.
+    """
+    if storage is None:
+        remedy = f"name a folder that all nodes see, e.g. {_STORAGE} /shared/dprl"
+        raise broken_rule(_STORAGE, "must be given for a cluster", storage, remedy)
+    path = storage.removeprefix("file://")
+    if not path or "://" in path:
+        remedy = "mount it and give its path: ledgers and checkpoints need files that can be locked"
+        raise broken_rule(_STORAGE, "must be a folder that every node sees", storage, remedy)
+    if not path.startswith("/"):
+        remedy = f"write e.g. {_STORAGE} /shared/dprl"
+        raise broken_rule(_STORAGE, "must be an absolute path, the same on every node", storage, remedy)
+    return path
+
+
+def check_tracking(nodes: Sequence[str], storage: str, uri: str | None) -> None:
+    """Raise UserError if runs cannot be tracked at `uri`, None for a database in `storage`, by a job on the nodes."""
+    from dprl.platform.redaction import holds_secret
+    from dprl.platform.tracking.store import TrackingStore
+
+    if uri is not None and uri.startswith("sqlite:///") and not uri.startswith("sqlite:////"):
+        remedy = "write sqlite:////absolute/path.db, with four slashes"
+        raise broken_rule(_TRACKING, "must have an absolute path: the job's folder is removed", uri, remedy)
     try:
-        stopped = bool(dashboard.stop_job(job_id))
-    except (RuntimeError, OSError) as error:
-        raise UserError(f"--stop: {dashboard.url} must stop {job_id} ({first_line(error)}); try again") from None
-    _tell(as_json)(f"{'stopping' if stopped else 'had ended'}  {job_id}")
-    if as_json:
-        say(json_text({"job": job_id, "address": dashboard.url, "stopped": stopped}))
-    return EXIT_DONE
-
-
-def _tell(as_json: bool) -> Callable[[str], None]:
-    """Return the function that prints progress: to standard output, or with --json to standard error."""
-    return print_error if as_json else say
-
-
-def _command(dashboard: Dashboard, flag: str, job_id: str) -> str:
-    return command("submit", flag, job_id, "--address", dashboard.url)
+        secret = uri is not None and holds_secret(uri)
+    except ValueError as error:
+        raise broken_rule(_TRACKING, f"must be an address ({error})", uri, "write e.g. http://HOST:5000") from None
+    if secret:
+        raise UserError(
+            f"{_TRACKING}: must have no user, password or token, because Ray's dashboard shows them; set "
+            "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or the database's own password file, on the head "
+            "before `ray start`"
+        )
+    TrackingStore.choose(Path(storage), uri).require_server_for(len(nodes))

@@ -86,14 +86,6 @@ class Dashboard(JobSubmissionClient):
             raise UserError(f"--address: {self.url} must list its nodes ({first_line(error)}); try again") from None
         return [str(row["node_ip"]) for row in rows if row.get("state") == "ALIVE"]
 
-    def require_job(self, job_id: str) -> None:
-        """Raise UserError for an unknown job."""
-        try:
-            self.get_job_info(job_id)
-        except (RuntimeError, OSError) as error:
-            remedy = f"`ray job list --address {self.url}` shows them"
-            raise broken_rule("job", f"must be one of {self.url} ({first_line(error)})", job_id, remedy) from None
-
     def _do_request(self, *words: Any, **options: Any) -> Any:  # noqa: ANN401 - as Ray declares it
         return super()._do_request(*words, timeout=_ANSWER_SECONDS, **options)
 

@@ -88,7 +88,7 @@ def test_a_password_in_the_address_is_refused_and_not_shown() -> None:
 
 
 def test_nobody_listens(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["submit", "--follow", "some-job", "--address", "http://127.0.0.1:9"]) == 2
+    assert main(["submit", "smoke", "--storage", "/shared", "--address", "http://127.0.0.1:9"]) == 2
     told = capsys.readouterr().err
     assert told.startswith("dprl: --address: must be Ray's dashboard ([Errno 111] Connection refused), got 'http://127")
     assert told.count("\n") == 1
@@ -168,23 +168,6 @@ def test_a_head_that_does_not_list_its_nodes(nodes: tuple[int, object]) -> None:
     stub = Stub({"/api/version": (200, VERSION), "/api/v0/nodes": nodes})
     with serving(stub) as url, pytest.raises(UserError, match=r"^--address: .* must list its nodes .*; try again$"):
         Dashboard(url).alive_nodes()
-
-
-def test_a_job_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
-    with serving(Stub({"/api/version": (200, VERSION)})) as url:
-        assert main(["submit", "--follow", "nope", "--address", url]) == 2
-        assert main(["submit", "--stop", "nope", "--address", url]) == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 2
-    for line in lines:
-        assert line.startswith(f"dprl: job: must be one of {url} (Request failed with status code 404")
-        assert line.endswith(f"got 'nope'; `ray job list --address {url}` shows them")
-
-
-@pytest.mark.parametrize("words", [[], ["smoke", "--follow", "x"], ["--follow", "x", "--stop", "y"]])
-def test_one_thing_at_a_time(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["submit", *words, "--address", "http://127.0.0.1:9"]) == 2
-    assert "see `dprl submit --help`" in capsys.readouterr().err
 
 
 def test_a_bad_config_is_reported_before_anything_is_asked(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,12 +9,9 @@ from typing import Any
 import pytest
 from ray.job_submission import JobStatus
 
-from dprl.platform.command_line import main
 from dprl.platform.submission import jobs
-from dprl.platform.submission.jobs import Dashboard, follow_job
-from tests.platform.submission.test_dashboard import VERSION, Stub, serving
+from dprl.platform.submission.jobs import follow_job
 
-JOB = {"type": "SUBMISSION", "entrypoint": "", "status": "RUNNING"}
 RUNNING, DONE, AWAY = JobStatus.RUNNING, JobStatus.SUCCEEDED, None
 
 
@@ -65,23 +62,3 @@ def test_a_head_that_vanishes_is_not_waited_for_without_end() -> None:
 def test_a_log_that_cannot_be_read_hides_no_end() -> None:
     end, lines = followed((RUNNING, "one\n"), (RUNNING, "one\n"), (DONE, None))
     assert (end.status, lines) == (DONE, ["one"])
-
-
-def test_an_error_of_the_head_is_no_end_of_the_job(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    stub = Stub({"/api/version": (200, VERSION), "/api/jobs/a-job": (200, JOB)})
-    with serving(stub) as url:
-        assert main(["submit", "--stop", "a-job", "--address", url]) == 2
-        assert f"--stop: {url} must stop a-job (" in capsys.readouterr().err
-        require = Dashboard.require_job
-
-        def then_away(dashboard: Dashboard, job_id: str) -> None:
-            require(dashboard, job_id)
-            stub.answers = {**stub.answers, "/api/jobs/a-job": (502, "no")}
-
-        monkeypatch.setattr(Dashboard, "require_job", then_away)
-        assert main(["submit", "--follow", "a-job", "--address", url]) == 1
-    told = capsys.readouterr().err
-    assert told.startswith(f"dprl: {url} no longer answers (Request failed with status code 502")
-    assert told.endswith(f"follow it again with `dprl submit --follow a-job --address {url}`\n")

@@ -180,16 +180,17 @@ def test_it_goes_on_when_no_longer_followed(cluster: TwoNodes, config: Path) -> 
         following.send_signal(signal.SIGINT)
         told = err.read()
     assert following.returncode == 130
-    where = f"{job} --address {cluster.dashboard}"
-    assert f"the job is still running; follow it again with `dprl submit --follow {where}`" in told
-    assert f"stop it with `dprl submit --stop {where}`" in told
+    where = f"--address {cluster.dashboard} {job}"
+    assert f"the job is still running; follow it again with `ray job logs --follow {where}`" in told
+    assert f"stop it with `ray job stop {where}`" in told
 
-    job_words = [job, "--address", cluster.dashboard]
-    stopped = dprl("submit", "--stop", *job_words, environment=cluster.environment)
-    assert (stopped.returncode, stopped.stdout) == (0, f"stopping  {job}\n"), stopped.stderr
-    followed = dprl("submit", "--follow", *job_words, environment=cluster.environment)
-    assert followed.returncode == 130, followed.stdout + followed.stderr
-    assert "interrupted; what is done is kept, resume with: dprl submit " in followed.stdout
+    environment = {**cluster.environment, "RAY_AUTH_MODE": "token"}
+    ray = [sys.executable, "-m", "ray.scripts.scripts", "job"]
+    for words in (["stop"], ["logs", "--follow"]):
+        done = subprocess.run(
+            [*ray, *words, *where.split()], capture_output=True, text=True, env=environment, check=True
+        )
+    assert "interrupted; what is done is kept, resume with: dprl submit " in done.stdout
 
 
 REFUSED = {

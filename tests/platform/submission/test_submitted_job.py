@@ -14,11 +14,11 @@ import yaml
 from ray.job_submission import JobDetails, JobStatus, JobType
 
 from dprl import __version__
+from dprl.platform.commands.submit import check_tracking, checked_storage
 from dprl.platform.configs.config import config_files, load_cells, read_config
 from dprl.platform.errors import UserError
 from dprl.platform.submission import jobs
 from dprl.platform.submission.jobs import exit_code_of
-from dprl.platform.submission.placement import check_tracking, checked_storage
 from dprl.platform.submission.shipping import CONFIG_FILE, pack
 from dprl.sources import code_digest
 
