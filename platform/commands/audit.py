@@ -19,10 +19,8 @@ def audit(
     *,
     papers: Annotated[bool, Parameter(help="audit every printed claim of the four papers")] = False,
     settings: Settings = (),  # type: ignore[assignment]
-    runs: Annotated[
-        int | None, whole(100, _MOST, "100000", "samples from each of two neighbouring inputs, per bound")
-    ] = None,
-    seed: Annotated[int, whole(0, _MOST, "--seed 1", "random seed of the audit")] = 0,
+    runs: Annotated[int | None, whole(100, _MOST, "samples from each of two neighbouring inputs, per bound")] = None,
+    seed: Annotated[int, whole(0, _MOST, "random seed of the audit")] = 0,
     as_json: Json = False,
 ) -> int:
     """Attack the noise of each cell, or of every paper's claims: lower bounds on epsilon.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
+from cyclopts import Parameter, Token, validators
 
 from dprl.platform.errors import (
     EXIT_DONE,
@@ -37,22 +37,17 @@ Settings = Annotated[
 Fresh = Annotated[bool, Parameter(help="delete earlier results of this name and restart")]
 
 
-def whole(least: int, most: int, example: str, text: str) -> Parameter:
+def whole(least: int, most: int, text: str) -> Parameter:
     """Return the flag of a whole number from `least` to `most`, such as '40' or '1e5', with this help."""
 
-    def convert(_: object, tokens: Sequence[object]) -> int:
-        token = tokens[0]
-        word = str(getattr(token, "value", token))
-        try:
-            value = math.nan if "_" in word else float(word)
-        except ValueError:
-            value = math.nan
-        if not (value.is_integer() and least <= value <= most):
-            rule = f"must be a whole number from {least} to {most}"
-            raise broken_rule(str(getattr(token, "keyword", "")), rule, word, f"write e.g. {example}")
+    def convert(_: object, tokens: Sequence[Token]) -> int:
+        value = float(tokens[0].value)
+        if not value.is_integer():  # cyclopts itself would round 1.5
+            raise ValueError
         return int(value)
 
-    return Parameter(converter=convert, allow_leading_hyphen=True, help=text)
+    bounds = validators.Number(gte=least, lte=most)
+    return Parameter(converter=convert, validator=bounds, allow_leading_hyphen=True, help=text)
 
 
 @Parameter(name="*")
@@ -91,11 +86,9 @@ class SweepFlags(RunFlags):
     ] = None
     max_restarts: Annotated[
         int | None,
-        whole(-1, 10**6, "20", "how often a cell restarts after its worker or node is lost; -1: no limit (default: 3)"),
+        whole(-1, 10**6, "how often a cell restarts after its worker or node is lost; -1: no limit (default: 3)"),
     ] = None
-    cpus: Annotated[int | None, whole(1, 100_000, "4", "use at most N CPUs, at least one per cell (default: all)")] = (
-        None
-    )
+    cpus: Annotated[int | None, whole(1, 100_000, "use at most N CPUs, at least one per cell (default: all)")] = None
     memory: Annotated[str | None, Parameter(help="GB of memory that Ray reserves per cell, as in the config")] = None
 
     @property

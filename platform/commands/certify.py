@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Group, Parameter
 
-from dprl.platform.commands.base import Json, Settings, expanded_cells, json_text, say
+from dprl.platform.commands.base import Json, Settings, expanded_cells, json_text, say, whole
 from dprl.platform.errors import EXIT_DONE, UserError, broken_rule
 
 _Text = str | None
@@ -16,18 +16,18 @@ _Text = str | None
 @Parameter(name="*", group=Group("planned counts of an MDP, without CONFIG"))
 @dataclass(frozen=True)
 class Planned:
-    """Settings of planned counts, as they were typed."""
+    """Settings of planned counts."""
 
     model: Annotated[_Text, Parameter(help="trust model (default: jdp)")] = None
-    epsilon: Annotated[_Text, Parameter(help="epsilon of the guarantee")] = None
-    delta: Annotated[_Text, Parameter(help="delta of the guarantee (default: 0)")] = None
+    epsilon: Annotated[float | None, Parameter(help="epsilon of the guarantee")] = None
+    delta: Annotated[float | None, Parameter(help="delta of the guarantee (default: 0)")] = None
     mechanism: Annotated[_Text, Parameter(help="noise, e.g. gaussian (default: auto)")] = None
     counter: Annotated[_Text, Parameter(help="continual counter of jdp, e.g. binary_tree (default: auto)")] = None
     families: Annotated[_Text, Parameter(help="released counts: separate or one_hot (default: auto)")] = None
-    users: Annotated[_Text, Parameter(help="number of users, one episode each")] = None
-    horizon: Annotated[_Text, Parameter(help="steps per episode")] = None
-    states: Annotated[_Text, Parameter(help="number of states of the MDP (default: 2)")] = None
-    actions: Annotated[_Text, Parameter(help="number of actions of the MDP (default: 2)")] = None
+    users: Annotated[int | None, whole(1, 10**9, "number of users, one episode each")] = None
+    horizon: Annotated[int | None, whole(1, 10**9, "steps per episode")] = None
+    states: Annotated[int | None, whole(1, 10**9, "number of states of the MDP (default: 2)")] = None
+    actions: Annotated[int | None, whole(1, 10**9, "number of actions of the MDP (default: 2)")] = None
 
 
 def certify(
@@ -44,15 +44,14 @@ def certify(
     from dprl.platform.reports.terminal import table_text
     from dprl.platform.reports.verdicts import certificate_text, certificates_table
 
-    given = {name: text for name, text in asdict(planned or Planned()).items() if text is not None}
+    given = {name: value for name, value in asdict(planned or Planned()).items() if value is not None}
     if config is None:
         if settings:
             raise broken_rule("--set", "is for a config", settings[0], "name one")
         if not given:
             remedy = "name one, or write e.g. --epsilon 1 --users 100 --horizon 5"
             raise UserError(f"CONFIG: is required, got nothing; {remedy}")
-        numbers = {name: _number(text) for name, text in given.items()}
-        labels, certificates = ["planned counts"], [planned_certificate(numbers).to_dict()]
+        labels, certificates = ["planned counts"], [planned_certificate(given).to_dict()]
     elif given:
         name, value = next(iter(given.items()))
         raise broken_rule(f"--{name}", "is for planned counts, without CONFIG", value, "write --set, or leave it out")
@@ -68,13 +67,3 @@ def certify(
             texts.append("\n".join([table_text(table), *notes]))
         say("\n\n".join(texts))
     return EXIT_DONE
-
-
-def _number(text: str) -> int | float | str:
-    """Return `text` as a number if it is one, else as it is."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text

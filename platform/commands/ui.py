@@ -18,7 +18,7 @@ from dprl.platform.program import command
 _UI_HOST = "127.0.0.1"
 
 
-def ui(*, port: Annotated[int, whole(1, 65535, "--port 5000", "TCP port")] = 5000, storage: Storage = None) -> int:
+def ui(*, port: Annotated[int, whole(1, 65535, "TCP port")] = 5000, storage: Storage = None) -> int:
     """Open MLflow's web pages on the results, until it is interrupted."""
     from dprl.platform.results.home import Home, home_folder
     from dprl.platform.tracking.store import TrackingStore, runs_page

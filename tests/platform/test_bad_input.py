@@ -323,8 +323,8 @@ BAD_ARGUMENTS: dict[str, tuple[list[str], list[str]]] = {
         ["tracking-uri: must be where MLflow's store listens", "'http://127.0.0.1:9'"],
     ),
     "ui without results": (["ui"], ["mlflow.db: file not found"]),
-    "ui port": (["ui", "--port", "http"], ["--port: must be a whole number"]),
-    "ui any port": (["ui", "--port", "0"], ["--port: must be a whole number from 1 to 65535, got '0'"]),
+    "ui port": (["ui", "--port", "http"], ["Invalid value for --port"]),
+    "ui any port": (["ui", "--port", "0"], ['Invalid value "0" for --port. Must be >= 1']),
 }
 
 

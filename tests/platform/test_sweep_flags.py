@@ -36,12 +36,10 @@ def test_submit_hands_on_what_says_how_to_sweep() -> None:
 
 @pytest.mark.parametrize("words", [["sweep"], ["sweep", "--dry-run"], ["submit", *CLUSTER]])
 @pytest.mark.parametrize("number", ["-2", "many", "1.5"])
-@pytest.mark.parametrize(("flag", "least"), [("--max-restarts", -1), ("--cpus", 1)])
-def test_numbers_are_whole(
-    words: list[str], flag: str, least: int, number: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize("flag", ["--max-restarts", "--cpus"])
+def test_numbers_are_whole(words: list[str], flag: str, number: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*words, "smoke", f"{flag}={number}"]) == 2
-    assert capsys.readouterr().err.startswith(f"dprl: {flag}: must be a whole number from {least} to ")
+    assert capsys.readouterr().err.startswith("dprl: Invalid value ")
 
 
 @pytest.mark.parametrize("words", [["sweep", "--dry-run"], ["submit", *CLUSTER]])

@@ -63,8 +63,8 @@ def test_one_of_its_figures_is_drawn_with_its_caption(
     words = ["plot", "recorded", "frontier", "--storage", str(home)]
     for more, name, begin in (
         ([], "recorded_frontier.pdf", b"%PDF"),
-        (["--format", "png"], "recorded_frontier.png", b"\x89PNG"),
-        (["--out", "new/small.SVG", "--width", "25.4cm"], "new/small.SVG", b"<?xml"),
+        (["--out", "small.png"], "small.png", b"\x89PNG"),
+        (["--out", "new/small.SVG", "--width", "10"], "new/small.SVG", b"<?xml"),
     ):
         assert main([*words, *more]) == 0
         figure, caption = capsys.readouterr().out.splitlines()
@@ -72,8 +72,8 @@ def test_one_of_its_figures_is_drawn_with_its_caption(
         assert caption.startswith("caption   Regret per episode against certified privacy. ")
         assert Path(name).read_bytes().startswith(begin)
     assert 'viewBox="0 0 720 ' in Path("new/small.SVG").read_text()  # 10 inches
-    assert main([*words, "--width", "1.5"]) == 0
-    capsys.readouterr()
+    assert main([*words, "--width", "1.4"]) == 2
+    assert capsys.readouterr().err.startswith("dprl: width: must be a number of inches in (1.5, 40.0), got 1.4; ")
     assert main(["plot", "recorded", "frontiers", "--storage", str(home)]) == 2
     told = "dprl: FIGURE: must be a figure of recorded, got 'frontiers'; did you mean 'frontier'? (valid: frontier, "
     assert capsys.readouterr().err.startswith(told)
