@@ -102,13 +102,13 @@ def _run(words: list[str]) -> int:
             load_plugins()
         return command(*bound.args, **bound.kwargs) or EXIT_DONE
     except CycloptsError as error:
-        told = str(error).removesuffix(".")
+        told = str(error).rstrip(" .,")
         if isinstance(error, UnusedCliTokensError):
             told = f"unrecognized arguments: {' '.join(error.unused_tokens or ())}"
             # A shell splits an unquoted {model: jdp, epsilon: 1} at its spaces.
             told += "; quote the value of --set" if any(word.endswith((":", "}")) for word in words) else ""
         see = program.command(*(word for word in words[:1] if word in COMMANDS), "--help")
-        print_error(f"dprl: {' '.join(told.split())}; see `{see}`")
+        print_error(f"dprl: {' '.join(told.split())} (see `{see}`)")
         return EXIT_BAD_INPUT
     except UserError as error:
         print_error(f"dprl: {error}")

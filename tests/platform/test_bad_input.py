@@ -294,9 +294,9 @@ BAD_ARGUMENTS: dict[str, tuple[list[str], list[str]]] = {
     ),
     "set not quoted": (
         ["run", "try.yaml", "--set", "privacy={model:", "jdp,", "epsilon:", "2}"],
-        ["unrecognized arguments: jdp, epsilon: 2}; quote the value of --set; see "],
+        ["unrecognized arguments: jdp, epsilon: 2}; quote the value of --set (see "],
     ),
-    "a flag misspelt": (["run", "try.yaml", "--frsh"], ["--frsh. Did you mean --fresh? see ", "run --help"]),
+    "a flag misspelt": (["run", "try.yaml", "--frsh"], ["--frsh. Did you mean --fresh? (see ", "run --help"]),
     "set not YAML": (["run", "try.yaml", "--set", "episodes=[1"], ["--set episodes: must be YAML"]),
     "set to nothing": (["run", "try.yaml", "--set", "episodes="], ["episodes: must be a whole number, got None"]),
     "set in a joint grid without end": (
