@@ -42,8 +42,7 @@ from dprl.platform.tracking.store import TrackingStore, experiment_name
 
 if TYPE_CHECKING:
     from dprl.platform.sweeps.ray_process import RayProcess
-    from dprl.platform.tracking.entries import SweepEntries
-    from dprl.platform.tracking.exporter import Exporter
+    from dprl.platform.tracking.exporter import Exporter, SweepEntries
 
 ExecutorName = Literal["process", "tune"]
 DEFAULT_RESTARTS = 3
@@ -202,7 +201,7 @@ class _Sweep:
                 ray = _ray_process(None, self.layout.home)
             if ray is not None:
                 until_done.enter_context(ray)  # cells must not go on while their results are summed up
-            self._begin(cells, grid, todo, ray)
+            self._begin(grid, todo, ray)
             # Also at the start, because a killed call writes nothing at its end.
             self._write_status(cells)
             for line in self.failures.values():
@@ -258,7 +257,7 @@ class _Sweep:
             todo.append(cell)
         return done, todo
 
-    def _begin(self, cells: Sequence[SweepCell], grid: Grid, todo: Sequence[SweepCell], ray: RayProcess | None) -> None:
+    def _begin(self, grid: Grid, todo: Sequence[SweepCell], ray: RayProcess | None) -> None:
         """Open MLflow and wait for Ray, then take over the sweep's folder: write its grid, delete outdated results.
 
         A failure in between changes no result and leaves no MLflow run open. Raises UserError.
@@ -273,7 +272,7 @@ class _Sweep:
             name, words = self.options.name, self.options.command
             self.exporter = Exporter(self.store, name, words, self.display.warn, layout.sweep_id())
             unless_begun.callback(self.exporter.close, [], {}, "KILLED")
-            self.exporter.open(cells, fresh)
+            self.exporter.open(fresh)
             if ray is not None:
                 ray.require_memory(todo)
             grid.write(layout.grid_file)
@@ -412,7 +411,7 @@ class _Sweep:
         """Write the table, the report and its figures; return the files, table and page first, and MLflow's entries."""
         # Imported only here: matplotlib is slow to load.
         from dprl.platform.reports.report import SweepReport  # noqa: PLC0415
-        from dprl.platform.tracking.entries import sweep_entries  # noqa: PLC0415
+        from dprl.platform.tracking.exporter import sweep_entries  # noqa: PLC0415
 
         layout, words = self.layout, self.options.command
         files, entries = list[Path](), None

@@ -4,47 +4,57 @@ from __future__ import annotations
 
 import getpass
 import logging
+import math
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 from mlflow import entities
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 from sqlalchemy.exc import SQLAlchemyError
 
-from dprl.platform.configs.experiment import Scalar
+from dprl.algorithms import Metric
+from dprl.platform.configs.experiment import Experiment, Scalar
 from dprl.platform.environment_variables import set_environment
 from dprl.platform.errors import broken_rule
-from dprl.platform.results.cell_folder import DamagedCellError
+from dprl.platform.reports.report import answer_of, leading_budget
+from dprl.platform.reports.verdicts import VERDICTS, verdict_id, verdict_line
+from dprl.platform.results.cell_folder import CellResults, DamagedCellError
+from dprl.platform.results.cells import Cell
+from dprl.platform.results.compare import Group
+from dprl.platform.results.inference import bands
 from dprl.platform.results.layout import SweepCell
 from dprl.platform.results.lock import FolderLock
-from dprl.platform.results.summary import horizon_of
-from dprl.platform.tracking.entries import (
-    ANSWER_HEADING,
-    CERTIFICATE_HEADING,
-    SweepEntries,
-    cell_metrics,
-    cell_parameters,
-    cell_tags,
-    certificate_note,
-    failing_claim,
-    unfinished_note,
+from dprl.platform.results.summary import (
+    by_seed,
+    final_numbers,
+    headline_numbers,
+    horizon_of,
+    is_result,
+    privacy_columns,
+    standing,
+    unit_of,
 )
 from dprl.platform.tracking.store import TrackingStore, experiment_name, runs_path
 
 _SWEEP, _SWEEP_ID, _DIGEST = "sweep", "sweep_id", "digest"
 _RECORDED = "recorded"
 """Tag of a complete run: the end of its cell, so that a cell that ran again is written again."""
-_FAILURE, _EARLIER = "failure", "earlier: "
+_FAILURE = "failure"
 _NOTE, _PARENT = "mlflow.note.content", "mlflow.parentRunId"
+_CERTIFICATE_HEADING, _ANSWER_HEADING = "### Certificate", "### Answer"
 # Without it MLflow's pages may show the experiment as one of language models, without curves.
 _EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
 _METRICS_A_CALL, _PARAMETERS_A_CALL, _LONGEST_NOTE = 1000, 100, 8000
 """MLflow's limits."""
+_CURVE_POINTS = 40
+"""Most points per curve in MLflow. Each costs a database row, and records.parquet has them all."""
 _SILENT_SECONDS = 60.0
 """After an error."""
 _PATIENCE_SECONDS = 300.0
@@ -57,6 +67,12 @@ _STORES = {
 }
 _SQLALCHEMY_ADVICE = "(raised as a result of Query-invoked autoflush"
 """A line before the error itself."""
+_KEYS = {"claimed_epsilon": "privacy/claimed_epsilon", "proved_epsilon": "privacy/certified_epsilon"}
+"""Keys of a cell's constants; all others are in the groups `derived` and `reached`."""
+_IDENTITY = {"Algorithm": "algorithm.name", "Epsilon": "privacy.epsilon", "Trust model": "privacy.model"}
+
+SweepEntries = tuple[dict[str, float], str]
+"""Entries of a sweep's own run: constants by their keys, and its description in Markdown."""
 
 
 class Exporter:
@@ -78,28 +94,21 @@ class Exporter:
         self._sweep = {_SWEEP: sweep, _SWEEP_ID: sweep_id or sweep}
         self._command = command
         self._warn = warn
-        self._failed = self._away = False
+        self._failed = False
         self._experiment = self._parent = ""
         self._runs: dict[str, entities.Run] = {}
         """Runs of cells by digest."""
-        self._texts: list[str] = []
-        """Parameters that are texts in some cell."""
         self._unsent: dict[str, tuple[SweepCell, str]] = {}
         """Ended cells to be written, with the cause of a failure or ''."""
         self._silent_until = 0.0
 
-    def open(self, cells: Sequence[SweepCell], fresh: bool) -> None:
-        """Make the store's tables, find or create the sweep's runs, and mark those outside the grid of `cells`.
+    def open(self, fresh: bool) -> None:
+        """Make the store's tables, and find or create the sweep's runs.
 
         The command that resumes the sweep is stored as a file, to check that files can be stored.
         Raises UserError for an unusable store.
         """
-        values: dict[str, list[Scalar]] = {}
-        for cell in cells:
-            for key, value in cell_parameters(cell.experiment).items():
-                values.setdefault(key, []).append(value)
-        self._texts = [key for key, found in values.items() if not all(type(value) in (int, float) for value in found)]
-        if error := self._error(partial(self._open, {cell.digest for cell in cells}, fresh)):
+        if error := self._error(partial(self._open, fresh)):
             rule = f"must be usable by MLflow ({error})"
             raise broken_rule("tracking-uri", rule, self.store.shown, "check the address and its disk")
 
@@ -123,8 +132,8 @@ class Exporter:
         if not self._parent:
             return ""  # `open` did not come so far
         self._silent_until, self._failed = 0.0, True  # an interrupted call may have left a run open
-        found = self._send()
-        return found if self._away else self._error(partial(self._end, files, counts, status, entries)) or found
+        missed = self._send()
+        return self._error(partial(self._end, files, counts, status, entries)) or missed
 
     def _send(self) -> str:
         """Write the cells that are not yet written, unless something failed a moment ago; return the first error."""
@@ -132,16 +141,11 @@ class Exporter:
             return ""
         # After a failure the runs are read again: a request may have been answered, and the answer lost.
         first = self._error(self._find) if self._failed else ""
-        self._away = bool(first)
         for digest, (cell, cause) in list(self._unsent.items()) if not first else ():
             error = self._error(partial(self._fail, cell, cause) if cause else partial(self._record, cell))
             if not error:
                 del self._unsent[digest]
-                continue
             first = first or error
-            self._away = bool(self._error(lambda: self.client.search_experiments(max_results=1)))
-            if self._away:  # each further attempt would take seconds
-                break
         if first:
             self._silent_until = time.monotonic() + _SILENT_SECONDS
             if not self._failed:
@@ -149,7 +153,7 @@ class Exporter:
             self._failed = True
         return first
 
-    def _open(self, grid: set[str], fresh: bool) -> None:
+    def _open(self, fresh: bool) -> None:
         self.client = _client(self.store)
         self._experiment = _experiment(self.client, self.store)
         self.page = runs_path(self._experiment)
@@ -158,14 +162,10 @@ class Exporter:
                 self.client.delete_run(run.info.run_id)
         self._find()
         if not self._parent:
-            self._parent = self._create_run(self._sweep[_SWEEP], {_NOTE: unfinished_note(self._command)}).info.run_id
+            self._parent = self._create_run(self._sweep[_SWEEP], {_NOTE: _sweep_note(self._command)}).info.run_id
         self.client.update_run(self._parent, status="RUNNING")
         # Report unwritable file storage now, not at the end of each cell.
         self.client.log_text(self._parent, f"{self._command}\n", "command.txt")
-        for digest, run in self._runs.items():
-            # The names of cells with other settings may equal those of the grid. `_describe` takes this back.
-            if digest not in grid and not run.info.run_name.startswith(_EARLIER):
-                self.client.update_run(run.info.run_id, name=_EARLIER + run.info.run_name)
 
     def _search(self) -> list[entities.Run]:
         """Return the sweep's runs."""
@@ -190,26 +190,26 @@ class Exporter:
 
     def _record(self, cell: SweepCell) -> None:
         results = cell.folder.results()
-        ended = repr(results.finished_at)
-        stands = failing_claim(results.certificate)
-        name = f"{cell.label} | {stands}" if stands else cell.label  # the label has the claimed epsilon
+        ended, verdict = repr(results.finished_at), verdict_id(results.certificate)
+        # The label has the claimed epsilon.
+        name = cell.label if verdict in ("holds", "reference") else f"{cell.label} | {VERDICTS[verdict].word}"
         run = self._runs.get(cell.digest)
-        if run is None or run.data.tags.get(_RECORDED) != ended:
-            run = self._cell_run(cell, "FINISHED", results.finished_at, results.seconds)
-            tags = cell_tags(results) | _note(run, certificate_note(results.certificate))
-            self._log(run, cell_metrics(cell.experiment.metrics, results, horizon_of(cell.experiment)), tags)
-            if _FAILURE in run.data.tags:
-                self.client.delete_tag(run.info.run_id, _FAILURE)
-            self._upload(run.info.run_id, cell.folder.artifacts())
-            self._describe(run, cell, name)
-            # Last, so that an interrupted call is repeated in full.
-            self.client.set_tag(run.info.run_id, _RECORDED, ended)
-        else:
-            self._describe(run, cell, name)
+        if run is not None and run.data.tags.get(_RECORDED) == ended:
+            if run.info.run_name != name:
+                self.client.update_run(run.info.run_id, name=name)
+            return
+        run = self._cell_run(cell, name, "FINISHED", results.finished_at, results.seconds)
+        note = f"{_CERTIFICATE_HEADING}\n\n**{verdict_line(results.certificate)}**"
+        tags = cell_tags(results) | _note(run, note)
+        self._log(run, cell_metrics(cell.experiment.metrics, results, horizon_of(cell.experiment)), tags)
+        if _FAILURE in run.data.tags:
+            self.client.delete_tag(run.info.run_id, _FAILURE)
+        self._upload(run.info.run_id, cell.folder.artifacts())
+        # Last, so that an interrupted call is repeated in full.
+        self.client.set_tag(run.info.run_id, _RECORDED, ended)
 
     def _fail(self, cell: SweepCell, cause: str) -> None:
-        run = self._cell_run(cell, "FAILED", time.time(), 0.0)
-        self._describe(run, cell, cell.label)
+        run = self._cell_run(cell, cell.label, "FAILED", time.time(), 0.0)
         if _RECORDED in run.data.tags:
             self.client.delete_tag(run.info.run_id, _RECORDED)
         self.client.set_tag(run.info.run_id, _FAILURE, cause[:500])
@@ -225,13 +225,17 @@ class Exporter:
         tags = {name: str(count) for name, count in counts.items()} | (_note(run, note) if note else {})
         self._log(run, [entities.Metric(key, value, stamp, 0) for key, value in changed.items()], tags)
 
-    def _cell_run(self, cell: SweepCell, status: str, ended: float, seconds: float) -> entities.Run:
-        """Return the cell's run, ended with this status: no run is open longer than one request."""
+    def _cell_run(self, cell: SweepCell, name: str, status: str, ended: float, seconds: float) -> entities.Run:
+        """Return the cell's run with its parameters, ended with this status: no run is open longer than one request."""
         if cell.digest not in self._runs:
             tags = {_DIGEST: cell.digest, _PARENT: self._parent}
-            self._runs[cell.digest] = self._create_run(cell.label, tags, int((ended - seconds) * 1000))
+            self._runs[cell.digest] = self._create_run(name, tags, int((ended - seconds) * 1000))
         run = self._runs[cell.digest]
         self.client.set_terminated(run.info.run_id, status, int(ended * 1000))
+        self.client.update_run(run.info.run_id, name=name)
+        parameters = [entities.Param(key, str(value)) for key, value in cell_parameters(cell.experiment).items()]
+        for start in range(0, len(parameters), _PARAMETERS_A_CALL):
+            self.client.log_batch(run.info.run_id, params=parameters[start : start + _PARAMETERS_A_CALL])
         return run
 
     def _create_run(self, name: str, tags: dict[str, str], started_ms: int | None = None) -> entities.Run:
@@ -240,19 +244,6 @@ class Exporter:
         with suppress(OSError, KeyError, ImportError):  # a container may run as a number without a name
             tags["mlflow.user"] = getpass.getuser()
         return self.client.create_run(self._experiment, started_ms, tags, name)
-
-    def _describe(self, run: entities.Run, cell: SweepCell, name: str) -> None:
-        """Write the run's name, and parameters that it lacks: if the grid has grown, more of them vary.
-
-        A text that only other cells have is 'none' here, not 'unknown'. A number stays away instead: with one text
-        among its values, MLflow's plots would sort them all as texts.
-        """
-        if run.info.run_name != name:
-            self.client.update_run(run.info.run_id, name=name)
-        settings = dict.fromkeys(self._texts, "none") | cell_parameters(cell.experiment)
-        missing = [entities.Param(key, str(value)) for key, value in settings.items() if key not in run.data.params]
-        for start in range(0, len(missing), _PARAMETERS_A_CALL):
-            self.client.log_batch(run.info.run_id, params=missing[start : start + _PARAMETERS_A_CALL])
 
     def _log(self, run: entities.Run, metrics: Sequence[entities.Metric], tags: Mapping[str, str]) -> None:
         """Write metrics and tags in as few requests as MLflow allows."""
@@ -282,7 +273,7 @@ class Exporter:
 def _note(run: entities.Run, text: str) -> dict[str, str]:
     """Return the tag with the description of a run; {} if a user has written another one."""
     before = run.data.tags.get(_NOTE, "")
-    if before and not before.startswith((CERTIFICATE_HEADING, ANSWER_HEADING)):
+    if before and not before.startswith((_CERTIFICATE_HEADING, _ANSWER_HEADING)):
         return {}
     return {_NOTE: text if len(text) <= _LONGEST_NOTE else text[: _LONGEST_NOTE - 4] + " ..."}
 
@@ -326,3 +317,131 @@ def _errors() -> tuple[type[Exception], ...]:
     loaded = [(sys.modules[module], names) for module, names in _STORES.items() if module in sys.modules]
     stores = [getattr(library, name) for library, names in loaded for name in names]
     return (MlflowException, SQLAlchemyError, OSError, *stores)
+
+
+def cell_metrics(metrics: Sequence[Metric], results: CellResults, horizon: float = math.inf) -> list[entities.Metric]:
+    """Return the curves and the constants of a finished cell with these metrics, as points for MLflow.
+
+    horizon: the largest number of steps of an episode; it bounds intervals of the headline.
+
+    Curves are means over seeds with step = episode. They have at most `_CURVE_POINTS` points, half of them dense at the
+    start like the records, and include the last episode. Headlines, sums and results also have the ends of their
+    intervals. The seeds' own curves are an artifact. Constants are at step 0: the headline of the whole run, medians,
+    halving, epsilons, derived numbers and the compute time; infinite values are omitted.
+
+    The part of a key before the slash is its group, a section of MLflow's charts. Sections and axes of the compare page
+    are in alphabetical order, so the headline's group `cell` is the first.
+
+    The time stamp is the end of the cell. MLflow stores equal points once, so writing twice changes nothing.
+    """
+    stamp = int(results.finished_at * 1000)
+    points = [entities.Metric(key, value, stamp, step) for key, value, step in _curve_points(metrics, results.records)]
+    constants = {key: value for key, value in _constants(metrics, results, horizon).items() if np.isfinite(value)}
+    # At step 0: MLflow draws a bar chart of a metric without later steps, and a line chart of any other.
+    return points + [entities.Metric(key, value, stamp, 0) for key, value in constants.items()]
+
+
+def _curve_points(metrics: Sequence[Metric], records: pd.DataFrame) -> Iterator[tuple[str, float, int]]:
+    """Yield key, value and episode of every finite point; a median has no curve."""
+    # A median has no band: its interval is not Student's.
+    with_bands = {
+        metric.name
+        for metric in metrics
+        if metric.across == "mean" and (metric.headline or metric.over == "sum" or is_result(metric))
+    }
+    medians = {metric.name for metric in metrics if metric.across == "median"}
+    for column in records.columns.drop(["seed", "episode", *medians]):
+        episodes, values = by_seed(records, column)
+        # Evenly spaced points, including the first and the last.
+        count = min(len(episodes), _CURVE_POINTS)
+        kept = np.unique(np.linspace(0, len(episodes) - 1, count).round().astype(int))
+        mean, half = (found[kept] for found in bands(values))
+        ends = {f"curve/{column}": mean}
+        if column in with_bands:
+            ends |= {f"interval/{column}_lower": mean - half, f"interval/{column}_upper": mean + half}
+        for key, points in ends.items():
+            for episode, value in zip(episodes[kept], points, strict=True):
+                if np.isfinite(value):
+                    yield key, float(value), int(episode)
+
+
+def _constants(metrics: Sequence[Metric], results: CellResults, horizon: float) -> dict[str, float]:
+    """Return the numbers of a cell that have no curve, by their keys in MLflow."""
+    constants = {"time/seconds": results.seconds}
+    # MLflow draws a chart for each, so the other proved numbers are in certificate.json only.
+    left_out = privacy_columns(results.certificate).keys() - _KEYS.keys()
+    for name, number in final_numbers(metrics, results).items():
+        if number is not None and name not in left_out:
+            group = "derived" if name.startswith("derived_") else "reached"
+            constants[_KEYS.get(name, f"{group}/{name.removeprefix('derived_')}")] = float(number)
+    headlines = headline_numbers(metrics, results.records, horizon)
+    return constants | {f"cell/{name}": float(number) for name, number in headlines.items()}
+
+
+def cell_parameters(experiment: Experiment) -> dict[str, Scalar]:
+    """Return the settings under their dotted paths, preceded by the identifying ones.
+
+    MLflow's compare page sorts parameters by their characters, capitals first, and plots the first three that differ.
+    """
+    settings = experiment.parameters()
+    known = {name: settings[key] for name, key in _IDENTITY.items() if key in settings}
+    if unit_of([settings]) == "user":
+        known["Users"] = settings["episodes"]
+    return known | settings
+
+
+def cell_tags(results: CellResults) -> dict[str, str]:
+    """Return the search tags: algorithm, trust model, verdict, certified epsilon and theorem."""
+    stands = standing(results.certificate)
+    return {
+        "algorithm": results.certificate["algorithm"],
+        "trust_model": results.certificate["trust_model"],
+        "verdict": stands.verdict,
+        "proved_epsilon": f"{stands.proved:.6g}",
+        "theorem": results.theorem or "none",
+    }
+
+
+def sweep_entries(groups: Sequence[Group], command: str) -> SweepEntries:
+    """Return the entries of a sweep with these groups of finished cells; `command` resumes it.
+
+    The metrics `best/MODEL/...` are the headline, as mean over seeds, and the certified epsilon of each trust model's
+    best cell, of several environments in the first; `best/...` are those of the cell in the report's first sentence, if
+    there is one, else of the best cell. A private cell without a finite certified epsilon is never the best.
+    """
+    metrics = dict[str, float]()
+    first = next((group for group in groups if group.metric is not None), None)
+    best = {} if first is None else dict(_best_cells(first))
+    for model, cell in best.items():
+        metrics |= _numbers(f"best/{model}", cell)
+    named = leading_budget(groups)
+    if named is not None and named.place is not None:
+        metrics |= _numbers("best", named.cell)
+    elif best:
+        metrics |= _numbers("best", next(iter(best.values())))
+    answer = answer_of(groups)
+    return metrics, _sweep_note(command, f"**{answer}.**") if answer else _sweep_note(command)
+
+
+def _best_cells(group: Group) -> Iterator[tuple[str, Cell]]:
+    """Yield every trust model with its best cell, the first one in the group."""
+    for model in dict.fromkeys(str(cell.row["privacy.model"]) for cell in group.cells):
+        fit = [cell for cell in group.cells if cell.row["privacy.model"] == model]
+        found = next((cell for cell in fit if not cell.private or math.isfinite(cell.proved)), None)
+        if found is not None:
+            yield model, found
+
+
+def _numbers(folder: str, cell: Cell) -> dict[str, float]:
+    """Return the finite numbers of a best cell by their keys."""
+    if cell.metric is None:
+        return {}
+    numbers = {f"{folder}/{cell.metric.name}": float(cell.finals.mean())}
+    if cell.private:
+        numbers[f"{folder}/certified_epsilon"] = cell.proved
+    return {key: number for key, number in numbers.items() if math.isfinite(number)}
+
+
+def _sweep_note(command: str, answer: str = "No cell is finished that could be compared.") -> str:
+    """Return the description of a sweep that `command` resumes."""
+    return f"{_ANSWER_HEADING}\n\n{answer}\n\nThis command resumes or repeats the sweep:\n\n    {command}\n"

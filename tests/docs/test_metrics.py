@@ -15,7 +15,7 @@ from dprl.envs import ENVIRONMENTS
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.summary import columns, summary_row
-from dprl.platform.tracking.entries import cell_metrics
+from dprl.platform.tracking.exporter import cell_metrics
 
 ENDS = re.compile(r"_(?:lower|upper)$")
 # Settings are called as in the config; `derived_NAME`, `curve/NAME` and `interval/NAME` stand for all of their kind.

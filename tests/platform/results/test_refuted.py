@@ -18,7 +18,7 @@ from dprl.platform.results.cells import read_cells
 from dprl.platform.results.layout import SweepLayout
 from dprl.platform.results.summary import privacy_columns, standing, summary_row, worst_of
 from dprl.platform.sweeps.sweep import run_sweep
-from dprl.platform.tracking.entries import cell_metrics, cell_tags
+from dprl.platform.tracking.exporter import cell_metrics, cell_tags
 from dprl.privacy.certificate import sealed
 from tests.platform.reports.cases import cell, finished, jdp, page, records, summary, tables_of
 from tests.platform.results.cases import report_cell

@@ -15,7 +15,7 @@ from dprl.platform.reports.tables import write_summary
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.cell import CellRun
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
-from dprl.platform.tracking.entries import cell_metrics
+from dprl.platform.tracking.exporter import cell_metrics
 from tests.platform.gradient_cases import LDP, METRICS, NONE, SIGNS, cell
 from tests.platform.reports.cases import page_of, text_of
 

@@ -30,11 +30,10 @@ def cells_in(home: Path) -> list[SweepCell]:
     return SweepLayout(home, "tracked").cells(load_cells(config))
 
 
-def opened(home: Path, fresh: bool = False, cells: list[SweepCell] | None = None, sweep_id: str = "") -> Exporter:
-    """Return an exporter of some cells of the sweep, all by default, for which no request may fail."""
-    store = TrackingStore.choose(home, None)
-    exporter = Exporter(store, "tracked", "dprl run tracked.yaml", pytest.fail, sweep_id)
-    exporter.open(cells_in(home) if cells is None else cells, fresh)
+def opened(home: Path, fresh: bool = False, sweep_id: str = "") -> Exporter:
+    """Return an exporter of the sweep, for which no request may fail."""
+    exporter = Exporter(TrackingStore.choose(home, None), "tracked", "dprl run tracked.yaml", pytest.fail, sweep_id)
+    exporter.open(fresh)
     return exporter
 
 

@@ -85,7 +85,7 @@ def test_the_file_of_an_address(uri: str, database: str | None) -> None:
 def test_a_full_disk_is_no_traceback_of_mlflow(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     warned = list[str]()
     exporter = Exporter(TrackingStore.choose(tmp_path, None), "tracked", "dprl run tracked.yaml", warned.append)
-    exporter.open(cells_in(tmp_path), fresh=False)
+    exporter.open(fresh=False)
     with closing(sqlite3.connect(tmp_path / "mlflow.db")) as connection:
         # Fails like a full disk: with a database error in the middle of an MLflow call.
         connection.execute("CREATE TRIGGER full BEFORE INSERT ON runs BEGIN SELECT RAISE(ABORT, 'disk is full'); END")

@@ -17,7 +17,7 @@ from mlflow.exceptions import MlflowException
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.errors import UserError
-from dprl.platform.results.layout import SweepCell, SweepLayout
+from dprl.platform.results.layout import SweepLayout
 from dprl.platform.results.summary import summary_row
 from dprl.platform.sweeps.cell import LockedCell
 from dprl.platform.tracking.exporter import Exporter
@@ -37,16 +37,9 @@ def test_a_cell_is_a_nested_run_with_its_parameters_curves_and_artifacts(home: P
     for cell, child in zip(cells, children, strict=True):
         assert child.info.status == "FINISHED"
         settings = {name: str(value) for name, value in cell.experiment.parameters().items()}
-        # Numbers that other cells have are left out, so that plots order them as numbers.
-        others = {
-            name: "none"
-            for other in cells
-            for name, value in other.experiment.parameters().items()
-            if isinstance(value, str | bool)
-        }
         known = {"Algorithm": "algorithm.name", "Epsilon": "privacy.epsilon", "Trust model": "privacy.model"}
         first = {name: settings[key] for name, key in known.items() if key in settings}
-        assert child.data.params == others | settings | first
+        assert child.data.params == settings | first
         # The order of MLflow's compare page, which plots the first three that differ.
         assert set(sorted(child.data.params)[:3]) >= {"Algorithm", *first}
         assert child.data.tags["digest"] == cell.digest
@@ -97,20 +90,6 @@ def test_constants_are_at_step_0_in_groups(home: Path) -> None:
         assert run.data.metrics[f"cell/{name}"] == pytest.approx(row[name], rel=1e-12)
 
 
-def record_grid(home: Path, grid: list[SweepCell]) -> None:
-    record_all(opened(home, cells=grid), grid)
-
-
-def test_a_cell_outside_the_grid_is_reported_from_those_in_it(home: Path) -> None:
-    cells = cells_in(home)
-    record_all(opened(home), cells)
-    only_private = ["jdp epsilon=1", "earlier: none"]
-    for grid, names in ((cells[1:], only_private), (cells[1:], only_private), (cells, ["none", "jdp epsilon=1"])):
-        record_grid(home, grid)
-        children = runs(home)[1]
-        assert [child.info.run_name for child in children] == names
-
-
 def test_the_name_of_a_claim_that_fails_says_so(home: Path) -> None:
     """A run's label has the claimed epsilon, and MLflow's charts show nothing else about it."""
     privacy = [{"model": "jdp", "epsilon": 1.0, "calibration": "printed"}, {"model": "none"}]
@@ -121,17 +100,8 @@ def test_the_name_of_a_claim_that_fails_says_so(home: Path) -> None:
         while not locked.advance(10.0).finished:
             pass
         locked.close()
-    for grid in (cells, cells[1:], cells):
-        record_grid(home, grid)
+    record_all(opened(home), cells)
     assert {run.info.run_name for run in runs(home)[1]} == {f"{cells[0].label} | FAILS", "none"}
-
-
-def test_a_grown_grid_gives_finished_cells_its_new_parameters(home: Path) -> None:
-    cells = cells_in(home)
-    record_grid(home, cells[:1])
-    record_grid(home, cells)
-    open_run = next(run for run in runs(home)[1] if run.info.run_name == "none")
-    assert ("privacy.epsilon" in open_run.data.params, open_run.data.params["privacy.model"]) == (False, "none")
 
 
 def test_an_infinite_epsilon_is_a_tag_and_no_metric(home: Path) -> None:
@@ -189,8 +159,8 @@ def test_no_run_stays_running(home: Path, monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(KeyboardInterrupt):
         killed.record(cells[0])
     assert [run.info.status for run in runs(home)[1]] == ["RUNNING"]
-    # The next process finds the same run, also if its cell is not in the grid.
-    opened(home, cells=cells[1:]).close([], {}, "KILLED")
+    # The next process finds the same run.
+    opened(home).close([], {}, "KILLED")
     parent, children = runs(home)
     assert [run.info.status for run in (parent, *children)] == ["KILLED", "KILLED"]
     record_all(opened(home), cells)
@@ -237,7 +207,7 @@ def test_a_store_that_is_lost_in_the_middle_of_a_cell_gets_all_of_it_later(
     while True:
         lost_once = list[str]()
         exporter = Exporter(TrackingStore.choose(home, None), "tracked", "dprl run tracked.yaml", lost_once.append)
-        exporter.open(cells_in(home), fresh=True)
+        exporter.open(fresh=True)
         counting = itertools.count()
         request = getattr(exporter.client, call)
 

@@ -36,7 +36,7 @@ def test_sweeps_of_one_name_leave_each_other_alone(home: Path, fresh: bool) -> N
     record_all(opened(home, sweep_id=HERS), cells)
     hers = by_sweep(home)[HERS]
     assert len(hers) == 3
-    record_all(opened(home, fresh, cells[:1], HIS), cells[:1])
+    record_all(opened(home, fresh, HIS), cells[:1])
     assert by_sweep(home)[HERS] == hers
     assert len(by_sweep(home)[HIS]) == 2
 

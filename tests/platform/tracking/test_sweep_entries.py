@@ -16,7 +16,7 @@ from dprl.platform.results.compare import Group
 from dprl.platform.results.compare import groups_of as made_groups
 from dprl.platform.results.layout import Grid, SweepCell, SweepLayout
 from dprl.platform.sweeps.cell import LockedCell
-from dprl.platform.tracking.entries import SweepEntries, sweep_entries
+from dprl.platform.tracking.exporter import SweepEntries, sweep_entries
 from tests.platform.results.cases import report_cell
 from tests.platform.tracking.cases import CONFIG, cells_in, client_of, opened, record_all, runs
 
@@ -91,7 +91,7 @@ def test_of_several_environments_the_first_has_metrics(tmp_path: Path) -> None:
         while not locked.advance(10.0).finished:
             pass
         locked.close()
-    exporter = opened(tmp_path, cells=cells)
+    exporter = opened(tmp_path)
     assert not exporter.close([], {}, "FINISHED", entries_of(tmp_path, cells))
     assert runs(tmp_path)[0].data.metrics.keys() == {
         "best/regret",
