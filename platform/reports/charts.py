@@ -18,13 +18,11 @@ from dprl.platform.reports.verdicts import trust_word
 from dprl.platform.results.cells import (
     EPISODES,
     NOISE,
-    SIZES,
     Cell,
     algorithm_name,
     environment_keys,
     environment_name,
     environment_text,
-    plain,
     setting_text,
     settings_in,
 )
@@ -410,11 +408,6 @@ def _lines(
     keys = environment_keys([cell.row for cell in cells], besides)
     names = list(dict.fromkeys(environment_name(cell.row) for cell in cells))
 
-    def word(key: str, value: object) -> str:
-        if key == EPISODES:
-            return f"K = {int(str(value)):,}"
-        return f"{SIZES[key]} = {plain(value)}" if key in SIZES else setting_text(key, value)
-
     private = sorted({part for cell, part in zip(cells, parts, strict=True) if cell.private}) if parts else []
     quantities, rows = list(dict.fromkeys(item.quantity.label for item in items)), []
     for i, (item, (without, label)) in enumerate(zip(items, labels, strict=True)):
@@ -429,7 +422,7 @@ def _lines(
                 item.quantity.label if len(quantities) > 1 else "",
                 model,
                 at,
-                environment_text(cell.row, keys, word),
+                environment_text(cell.row, keys, ", "),
             ]
             place = quantities.index(item.quantity.label), model, epsilon or 0.0, order
             rows.append((place, {**row, "panel": ", ".join(filter(None, words))}))

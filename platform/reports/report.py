@@ -41,7 +41,7 @@ from dprl.platform.results.compare import (
     Best,
     Group,
     best_cells,
-    best_rows,
+    best_frame,
     cell_frame,
     comparison_frame,
     groups_of,
@@ -239,7 +239,7 @@ class SweepReport:
             "sweeps": [layout.name for layout in self.layouts],
             "missing": list(self.missing),
             "answer": answer_of(self.groups),
-            "findings": best_rows(self.groups),
+            "findings": rows_of(best_frame(self.groups)),
             "cells": rows_of(cell_frame(self.groups)),
             "comparisons": rows_of(comparison_frame(self.groups)),
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ import pandas as pd
 from dprl.algorithms import ALGORITHMS, Metric
 from dprl.algorithms.base import headline
 from dprl.algorithms.offline_vi import OPTIMUM_GAP
-from dprl.platform.configs.experiment import NEEDS_ITS_NAME, needed_keys
+from dprl.platform.configs.experiment import NEEDS_ITS_NAME, needed_keys, varies
 from dprl.platform.errors import broken_rule
 from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
 from dprl.platform.results.inference import Estimate, estimate, scale_of
@@ -35,12 +35,9 @@ NAMED = ("algorithm.name", *PRIVACY)
 NOISE = ("privacy.", "noise.")
 """Sections with the settings of the noise."""
 ENV_NAME, _ENV_ID = "env.name", "env.env_id"
-DIGESTS = {"env.table", "env.source"}
+_DIGESTS = {"env.table", "env.source"}
 """Settings that follow from an environment's id and arguments, unless its code has changed."""
-ENV_NAMING = {ENV_NAME, _ENV_ID, *DIGESTS}
-"""Settings of an environment that its name in reports contains, or that follow from it."""
-SIZES = {"env.horizon": "H", "env.n_states": "S", "env.n_actions": "A", EPISODES: "K"}
-"""Symbols of sizes."""
+_SIZES = {"env.horizon", "env.n_states", "env.n_actions", EPISODES}
 _SOURCES = "results_version"
 _NEARLY = 0.95
 
@@ -242,18 +239,23 @@ def environment_keys(rows: Sequence[Row], besides: str = "") -> list[str]:
     besides: a setting to leave out.
     """
     every = dict.fromkeys(key for row in rows for key in row if key.startswith("env.") or key == EPISODES)
-    keys = [key for key in every if key != besides and len({plain(row.get(key)) for row in rows}) > 1]
-    always = [key for key in keys if key in {ENV_NAME, _ENV_ID, *SIZES}]
-    others = sorted((key for key in keys if key not in always), key=lambda key: key in DIGESTS)
+    keys = [key for key in every if key != besides and varies(key, rows)]
+    always = [key for key in keys if key in {ENV_NAME, _ENV_ID, *_SIZES}]
+    others = sorted((key for key in keys if key not in always), key=lambda key: key in _DIGESTS)
     needed = {*always, *needed_keys(rows, others, always)}
     return [key for key in keys if key in needed]
 
 
-def environment_text(row: Row, keys: Sequence[str], word: Callable[[str, Any], str]) -> str:
-    """Return the settings `keys` of a cell's environment, each by `word`; the name comes first."""
+def environment_text(row: Row, keys: Sequence[str], separator: str) -> str:
+    """Return the settings `keys` of a cell's environment, and its length; the name comes first."""
     naming = {ENV_NAME, _ENV_ID}
-    names = [environment_name(row)] if naming & {*keys} else []
-    return ", ".join([*names, *(word(key, row[key]) for key in keys if key not in naming and row.get(key, "") != "")])
+    words = [environment_name(row)] if naming & {*keys} else []
+    for key in keys:
+        if key == EPISODES:
+            words.append(f"K={int(row[key]):,}")
+        elif key not in naming and row.get(key, "") != "":
+            words.append(setting_text(key, row[key]))
+    return separator.join(words)
 
 
 def shared_settings(rows: Sequence[Row]) -> list[str]:

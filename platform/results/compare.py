@@ -8,8 +8,9 @@ Holm's adjustment.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -20,22 +21,20 @@ import pandas as pd
 from dprl.algorithms import Metric
 from dprl.platform.configs.experiment import needed_keys, varies
 from dprl.platform.results.cells import (
-    DIGESTS,
-    ENV_NAMING,
+    ENV_NAME,
     EPISODES,
     NAMED,
     NOISE,
     PRIVACY,
     Cell,
-    Settings,
     algorithm_name,
     environment_keys,
-    environment_name,
+    environment_text,
     plain,
     setting_text,
     settings_in,
 )
-from dprl.platform.results.inference import Effect, Estimate, effect, holm, scale_of
+from dprl.platform.results.inference import Effect, effect, holm, scale_of
 from dprl.platform.results.summary import unit_of
 
 Kind = Literal["algorithm", "noise", "epsilon"]
@@ -46,24 +45,6 @@ MOST_PAIRS = 200
 """With more comparisons at one privacy, none is declared: after adjustment no test would have power."""
 SAME_EPSILON = 1.0 + 1e-6
 """Certified epsilons may exceed a claim by rounding errors."""
-
-
-class Factors(NamedTuple):
-    """The factors of a cell that vary within its group.
-
-    algorithm: its name, with its varying settings if all cells have one algorithm. constants: the algorithm's settings.
-    noise: settings of privacy besides model, epsilon and delta. epsilon: the claimed one if the claim holds, else the
-    certified one; infinite without privacy. ran: the noise that ran, if there are several algorithms; it follows from
-    the other factors, and from the number of releases of the algorithm.
-    """
-
-    algorithm: str
-    constants: Settings
-    noise: Settings
-    model: str
-    delta: float
-    epsilon: float
-    ran: Hashable
 
 
 class Comparison(NamedTuple):
@@ -114,11 +95,13 @@ class Group:
         ]
 
     @cached_property
-    def factors(self) -> list[Factors]:
-        """The factors of every cell, by its place.
+    def factors(self) -> pd.DataFrame:
+        """What may differ between the cells, a row for each place.
 
-        If all cells have one algorithm, its varying settings play the part of the algorithm; noise that follows from
-        them is then no factor of its own.
+        algorithm: its name, and its varying settings if all cells have one algorithm; noise that follows from them is
+        then no factor of its own. constants: the settings of several algorithms. noise: settings of privacy besides
+        model, epsilon and delta. epsilon: the claimed one if the claim holds, else the certified one, rounded; infinite
+        without privacy. ran: the noise that ran, which follows from the other factors and the number of releases.
         """
         rows = [cell.row for cell in self.cells]
         keys = [key for key in dict.fromkeys(key for row in rows for key in row) if varies(key, rows)]
@@ -127,23 +110,24 @@ class Group:
         alone = len({cell.algorithm for cell in self.cells}) == 1
         found = []
         for cell in self.cells:
-            name, settings, row = cell.algorithm, settings_in(cell.row, constants), cell.row
-            if alone:
-                name = " ".join([name, *(f"{key.rpartition('.')[2]}={value}" for key, value in settings)])
-                settings = ()
-            if not cell.private:
-                found.append(Factors(name, settings, (), cell.model, 0.0, math.inf, ()))
-                continue
-            claimed = float(row.get("claimed_epsilon", 0.0))
-            # Without a claim that holds, the certified epsilon is rounded.
-            epsilon = claimed if cell.proved <= claimed * SAME_EPSILON else float(f"{cell.proved:.4g}")
-            ran = () if alone else _noise_of(cell)
-            found.append(Factors(name, settings, settings_in(row, noise), cell.model, cell.delta, epsilon, ran))
-        return found
+            settings, claimed = settings_in(cell.row, constants), float(cell.row.get("claimed_epsilon", 0.0))
+            holds = cell.proved <= claimed * SAME_EPSILON
+            found.append(
+                {
+                    "algorithm": (cell.algorithm, *settings) if alone else (cell.algorithm,),
+                    "constants": () if alone else settings,
+                    "noise": settings_in(cell.row, noise) if cell.private else (),
+                    "model": cell.model,
+                    "delta": cell.delta if cell.private else 0.0,
+                    "epsilon": claimed if holds else float(f"{cell.proved:.4g}"),
+                    "ran": () if alone or not cell.private else _noise_of(cell),
+                }
+            )
+        return pd.DataFrame(found)
 
     @cached_property
     def comparisons(self) -> dict[Pair, Comparison]:
-        """The declared comparisons: one family of tests."""
+        """The declared comparisons by the places of their cells: one family of tests."""
         if self.metric is None:
             return {}
         kinds = declared_pairs(self.factors)
@@ -158,40 +142,22 @@ class Group:
         scale = scale_of(first.finals, second.finals) if first.positive else "linear"
         return effect(first.finals, second.finals, scale)
 
-    def better(self, pair: Pair) -> int | None:
-        """Return the place of the significantly better cell of a declared pair, None if neither is.
-
-        It is not always the cell with the better centre: its geometric mean may be lower and its tested mean higher.
-        """
-        found = self.comparisons[pair].effect
-        if not found.significant or self.metric is None:
-            return None
-        equal = 1.0 if found.scale == "log" else 0.0
-        return pair[0] if (found.value < equal) == (self.metric.better == "low") else pair[1]
-
 
 def groups_of(cells: Sequence[Cell]) -> list[Group]:
     """Return the groups of `cells`, in their order."""
     rows = [cell.row for cell in cells]
     keys = [key for key in dict.fromkeys(key for row in rows for key in row) if key.startswith("env.")]
-    hidden = ENV_NAMING - (DIGESTS & {*environment_keys(rows)})
-    told = [key for key in keys if key not in hidden and varies(key, rows)]
-    long = len({row[EPISODES] for row in rows}) > 1
     members: dict[tuple[object, ...], list[Cell]] = {}
     for cell in cells:
-        key = (*(plain(cell.row.get(name)) for name in keys), cell.row[EPISODES], cell.metric)
-        members.setdefault(key, []).append(cell)
-    found = []
-    for together in members.values():
-        alike = together
+        same = (*(plain(cell.row.get(key)) for key in keys), cell.row[EPISODES], cell.metric)
+        members.setdefault(same, []).append(cell)
+    told, found = environment_keys(rows), []
+    for alike in members.values():
         row, metric = alike[0].row, alike[0].metric
-        words = [environment_name(row), *(setting_text(key, row[key]) for key in told if row.get(key, "") != "")]
-        if long:
-            words.append(f"K={int(row[EPISODES]):,}")
-        if metric is not None:
-            sign = 1.0 if metric.better == "low" else -1.0
-            alike = [alike[i] for i in np.argsort([sign * cell.estimate.value for cell in alike], kind="stable")]
-        found.append(Group(" ".join(words), metric, tuple(alike)))
+        title = environment_text(row, [ENV_NAME, *told], " ")
+        sign = 0.0 if metric is None else 1.0 if metric.better == "low" else -1.0
+        ranks = np.argsort([sign and sign * cell.estimate.value for cell in alike], kind="stable")
+        found.append(Group(title, metric, tuple(alike[i] for i in ranks)))
     return found
 
 
@@ -206,56 +172,42 @@ def naming_keys(cells: Sequence[Cell]) -> list[str]:
 # ---- declared comparisons ----
 
 
-def declared_pairs(factors: Sequence[Factors]) -> dict[Pair, Kind]:
+def declared_pairs(factors: pd.DataFrame) -> dict[Pair, Kind]:
     """Return the declared comparisons of a group: pairs of places, with the factor that differs.
 
     Comparisons of algorithms are not declared if one privacy has more than MOST_PAIRS of them, nor comparisons of noise
-    if one algorithm and privacy has. Cells that ask for privacy and prove no finite epsilon are in none. Algorithms are
-    compared at equal shared constants, and at others if neither cell has such a pair with the other's algorithm: so
-    those that were tuned, each with constants of its own, are compared as they were tuned.
+    if one algorithm and privacy has. Cells that ask for privacy and prove no finite epsilon are in none.
     """
-    # [i, j] of every matrix below: whether it holds for cells i and j.
-    tested = np.array([each.model == "none" or math.isfinite(each.epsilon) for each in factors])
-    codes = {name: _codes([getattr(each, name) for each in factors]) for name in Factors._fields}
-    same = {name: np.equal.outer(code, code) for name, code in codes.items()}
-    budget = np.logical_and.outer(tested, tested) & same["model"] & same["delta"] & same["epsilon"]
-    equal_noise, equal_settings = same["noise"] & same["ran"], same["algorithm"] & same["constants"]
-
-    # A shared constant has different values.
-    conflict = np.zeros_like(budget)
-    for key in {key for each in factors for key, _ in each.constants}:
-        values = [dict(each.constants).get(key) for each in factors]
-        known = np.array([value is not None for value in values])
-        conflict |= np.logical_and.outer(known, known) & ~np.equal.outer(_codes(values), _codes(values))
-    algorithms = budget & equal_noise & ~same["algorithm"]
-    # i is compared with a cell of j's algorithm at equal constants.
-    served = (algorithms & ~conflict).astype(np.float32) @ same["algorithm"].astype(np.float32) > 0.0
-    algorithms &= ~conflict | ~(served | served.T)
-
-    # j has the least epsilon above that of i.
-    line = tested & equal_settings & same["noise"] & same["model"] & same["delta"]
-    epsilons = np.array([each.epsilon for each in factors])
-    larger = np.where(line & np.less.outer(epsilons, epsilons), epsilons, np.inf)
-    following = line & np.isfinite(larger) & (larger == larger.min(axis=1, keepdims=True, initial=np.inf))
-    kinds: dict[Kind, np.ndarray] = {
-        "algorithm": _few(algorithms, budget & equal_noise),
-        "noise": _few(budget & equal_settings & ~same["noise"], budget & equal_settings),
-        "epsilon": following | following.T,
-    }
-    return {(i, j): kind for kind, pairs in kinds.items() for i, j in np.argwhere(np.triu(pairs)).tolist()}
+    tested = factors[(factors["model"] == "none") | np.isfinite(factors["epsilon"])]
+    privacy, settings = ["model", "delta", "epsilon"], ["algorithm", "constants"]
+    kinds: dict[Pair, Kind] = {}
+    for _, alike in tested.groupby([*privacy, "noise", "ran"], sort=False):
+        pairs = _pairs_of_algorithms(alike["algorithm"].to_dict(), {i: dict(x) for i, x in alike["constants"].items()})
+        kinds |= dict.fromkeys(pairs if len(pairs) <= MOST_PAIRS else [], "algorithm")
+    for _, alike in tested.groupby([*privacy, *settings], sort=False):
+        noise = alike["noise"].to_dict()
+        pairs = [(i, j) for i, j in itertools.combinations(noise, 2) if noise[i] != noise[j]]
+        kinds |= dict.fromkeys(pairs if len(pairs) <= MOST_PAIRS else [], "noise")
+    for _, alike in tested.groupby([*settings, "noise", "model", "delta"], sort=False):
+        levels = [level.index for _, level in alike.groupby("epsilon")]
+        for lower, higher in itertools.pairwise(levels):
+            kinds |= {(min(pair), max(pair)): "epsilon" for pair in itertools.product(lower, higher)}
+    return dict(sorted(kinds.items()))
 
 
-def _codes(values: Sequence[Hashable]) -> np.ndarray:
-    """Return a number for each value, equal for equal ones."""
-    known: dict[Hashable, int] = {}
-    return np.array([known.setdefault(value, len(known)) for value in values], dtype=np.int64)
+def _pairs_of_algorithms(names: Mapping[int, Hashable], constants: Mapping[int, Mapping[str, str]]) -> list[Pair]:
+    """Return the pairs of cells with different algorithms and equal shared constants.
 
-
-def _few(pairs: np.ndarray, bucket: np.ndarray) -> np.ndarray:
-    """Return the pairs bool[n, n] in buckets with few of them. bucket: whether i and j share one."""
-    ordered = bucket.astype(np.float32) @ pairs.sum(axis=1, dtype=np.float32)
-    found: np.ndarray = pairs & (ordered <= 2 * MOST_PAIRS)[:, np.newaxis]
-    return found
+    Two cells with other constants are a pair if neither has such a partner of the other's algorithm: so those that were
+    tuned, each with constants of its own, are compared as they were tuned.
+    """
+    equal, others = list[Pair](), list[Pair]()
+    for i, j in itertools.combinations(names, 2):
+        if names[i] != names[j]:
+            shared = constants[i].keys() & constants[j].keys()
+            (equal if all(constants[i][key] == constants[j][key] for key in shared) else others).append((i, j))
+    served = {(i, names[j]) for i, j in equal} | {(j, names[i]) for i, j in equal}
+    return equal + [(i, j) for i, j in others if not {(i, names[j]), (j, names[i])} & served]
 
 
 def _noise_of(cell: Cell) -> Hashable:
@@ -345,12 +297,12 @@ def reference_of(group: Group, place: int) -> int | None:
     """
     if group.metric is None:
         return None
-    cell, mine = group.cells[place], group.factors[place]
+    cell, settings = group.cells[place], [*zip(group.factors["algorithm"], group.factors["constants"], strict=True)]
     free = []
     for i, other in enumerate(group.cells):
         alike = other.ball is None or cell.ball is None or other.ball == cell.ball
         if not other.private and other.algorithm == cell.algorithm and alike:
-            if group.factors[i][:2] == mine[:2]:  # algorithm and constants
+            if settings[i] == settings[place]:
                 return i
             free.append(i)
     return free[0] if len(free) == 1 else None
@@ -389,38 +341,36 @@ def comparison_frame(groups: Sequence[Group]) -> pd.DataFrame:
     rows = []
     for group in groups:
         for (i, j), (kind, found) in group.comparisons.items():
-            one, other, better = group.cells[i], group.cells[j], group.better((i, j))
+            one, other, better = group.cells[i], group.cells[j], ""
+            if found.significant and group.metric is not None:
+                # By the effect that was tested: the geometric mean of a cell may be lower and its tested mean higher.
+                lower = found.value < (1.0 if found.scale == "log" else 0.0)
+                better = group.names[i if lower == (group.metric.better == "low") else j]
             row: list[Any] = [group.title, group.names[i], group.names[j], str(one.row["cell"]), str(other.row["cell"])]
             row += [group.metric and group.metric.name, float(one.finals.mean() - other.finals.mean()), found.p_value]
-            row += [found.adjusted, found.significant, "" if better is None else group.names[better], i == 0, kind]
+            row += [found.adjusted, found.significant, better, i == 0, kind]
             rows.append([*row, found.scale, found.value, found.lower, found.upper])
     columns = ["group", "first", "second", "first_cell", "second_cell", "metric", "difference", "p_value", "p_holm"]
     columns += ["told_apart", "better", "with_the_best", "kind", "scale", "effect", "effect_lower", "effect_upper"]
     return pd.DataFrame(rows, columns=columns)
 
 
-def best_rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
-    """Return the best cell at each budget of all groups as plain data; missing values are None."""
+def best_frame(groups: Sequence[Group]) -> pd.DataFrame:
+    """Return one row per budget of every group: the best cell and its headline, missing if no cell is within it.
 
-    def numbers(found: Estimate | Effect | None) -> dict[str, Any] | None:
-        named = {} if found is None else {key: getattr(found, key) for key in Estimate._fields}
-        return {key: None if pd.isna(x) else x for key, x in named.items()} or None
-
-    def next_row(best: Best) -> dict[str, Any] | None:
-        if best.next_best is None or best.lead is None:
-            return None
-        name, cell = best.group.names[best.next_best], str(best.group.cells[best.next_best].row["cell"])
-        test = best.lead if best.lead.tested else None
-        told = {"significant": test and test.significant, "p_holm": test and test.adjusted}
-        return {"name": name, "cell": cell, **told, "effect": numbers(best.lead)}
-
+    next_...: the next best cell, and its effect against the best one. cost_...: the effect of the best cell against the
+    same algorithm without privacy.
+    """
     rows = []
     for best in (each for group in groups for each in best_cells(group)):
-        group, epsilon = best.group, best.epsilon if math.isfinite(best.epsilon) else None
-        row: dict[str, Any] = {"group": group.title, "model": best.model, "delta": best.delta, "epsilon": epsilon}
+        group = best.group
+        row: dict[str, Any] = {"group": group.title, "model": best.model, "delta": best.delta, "epsilon": best.epsilon}
         if best.place is not None:
-            row |= {"best": group.names[best.place], "cell": str(best.cell.row["cell"])}
-            row |= numbers(best.cell.estimate) or {}
-            row |= {"next_best": next_row(best), "cost_of_privacy": numbers(best.cost)}
+            row |= {"best": group.names[best.place], "cell": str(best.cell.row["cell"]), **best.cell.estimate._asdict()}
+        if best.next_best is not None and best.lead is not None:
+            row |= {"next_best": group.names[best.next_best], "next_cell": group.cells[best.next_best].row["cell"]}
+            row |= {f"next_{key}": value for key, value in best.lead._asdict().items()}
+        if best.cost is not None:
+            row |= {f"cost_{key}": value for key, value in best.cost._asdict().items() if key != "adjusted"}
         rows.append(row)
-    return rows
+    return pd.DataFrame(rows)

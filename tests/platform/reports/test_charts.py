@@ -124,8 +124,8 @@ def test_figures_have_at_most_six_panels_and_panels_at_most_eight_lines() -> Non
     for one in found:
         assert len(panels(one)) <= MOST_PANELS
         assert one.points.groupby("panel")["line"].nunique().max() <= MOST_LINES
-    assert panels(chart("frontier", *cells))[:2] == ["Central (JDP), H = 3", "Central (JDP), H = 4"]
-    assert panels(chart("curves_2", *cells))[0].startswith("Local (LDP), \u03b5 = 1, H = ")
+    assert panels(chart("frontier", *cells))[:2] == ["Central (JDP), horizon=3", "Central (JDP), horizon=4"]
+    assert panels(chart("curves_2", *cells))[0].startswith("Local (LDP), \u03b5 = 1, horizon=")
 
 
 def test_of_many_lines_the_best_are_drawn_and_the_others_counted() -> None:
@@ -152,16 +152,16 @@ FROZEN: dict[str, Any] = {"name": "gymnasium", "env_id": "FrozenLake-v1", "horiz
     [
         (
             [{"name": "riverswim", "n_states": 3, "horizon": 4}, FROZEN],
-            ["riverswim, S = 3, H = 4", "FrozenLake-v1, H = 10"],
+            ["riverswim, horizon=4", "FrozenLake-v1, horizon=10"],
         ),
         (
             [FROZEN, {**FROZEN, "kwargs": "is_slippery=False"}, {**FROZEN, "env_id": "CliffWalking-v1"}],
             ["FrozenLake-v1", "FrozenLake-v1, is_slippery=False", "CliffWalking-v1"],
         ),
-        ([FROZEN, {**FROZEN, "horizon": 5}], ["H = 5", "H = 10"]),
+        ([FROZEN, {**FROZEN, "horizon": 5}], ["horizon=5", "horizon=10"]),
         (
             [FROZEN, *({"name": "riverswim", "n_states": n, "horizon": 10} for n in (3, 6))],
-            ["FrozenLake-v1", "riverswim, S = 3", "riverswim, S = 6"],
+            ["FrozenLake-v1", "riverswim, n_states=3", "riverswim, n_states=6"],
         ),
     ],
 )

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from dprl.platform.results.compare import Group, best_rows, cell_frame, comparison_frame, groups_of
+from dprl.platform.results.compare import Group, best_frame, cell_frame, comparison_frame, groups_of
 from tests.platform.results.cases import report_cell
 
 LOW, HIGH, FREE = [9.0, 10.0, 11.0], [99.0, 100.0, 101.0], [1.0, 1.1, 1.2]
@@ -50,19 +50,16 @@ def test_a_comparison_has_the_difference_the_effect_and_the_test(group: Group) -
     assert (row["told_apart"], row["better"], row["with_the_best"]) == (False, "", True)
 
 
-def test_a_finding_has_its_rivals_and_its_cost_and_no_missing_numbers(group: Group) -> None:
-    private, free = best_rows([group])
+def test_a_budget_has_its_best_cell_the_next_one_and_the_cost_of_privacy(group: Group) -> None:
+    private, free = best_frame([group]).to_dict("records")
     assert (private["model"], private["epsilon"], private["delta"]) == ("jdp", 1.0, 0.0)
     assert (private["best"], private["cell"]) == (group.names[1], group.cells[1].row["cell"])
     assert private["lower"] < private["value"] < private["upper"]
     assert private["scale"] == "log"
-    rival = private["next_best"]
-    assert (rival["name"], rival["cell"]) == (group.names[2], group.cells[2].row["cell"])
-    assert rival["significant"]
-    assert rival["effect"]["value"] == pytest.approx(10.0, rel=0.01)
-    assert private["cost_of_privacy"]["value"] == pytest.approx(9.1, rel=0.01)
-    assert (free["model"], free["epsilon"], free["cost_of_privacy"]) == ("none", None, None)
-    (one,) = best_rows(groups_of([report_cell(LOW[:2])]))
-    assert (one["lower"], one["upper"], one["next_best"]) == (None, None, None)
-    (nothing,) = best_rows(groups_of([report_cell(LOW, proved=math.inf)]))
-    assert "best" not in nothing
+    assert (private["next_best"], private["next_cell"]) == (group.names[2], group.cells[2].row["cell"])
+    assert private["next_adjusted"] < 0.05
+    assert private["next_value"] == pytest.approx(10.0, rel=0.01)
+    assert private["cost_value"] == pytest.approx(9.1, rel=0.01)
+    assert (free["model"], free["epsilon"]) == ("none", math.inf)
+    assert math.isnan(free["cost_value"])
+    assert "best" not in best_frame(groups_of([report_cell(LOW, proved=math.inf)]))
