@@ -18,6 +18,7 @@ from dprl.platform.reports.verdicts import trust_word
 from dprl.platform.results.cells import (
     EPISODES,
     NOISE,
+    SIZES,
     Cell,
     algorithm_name,
     environment_keys,
@@ -48,7 +49,7 @@ _MOST_POINTS, _MOST_BLOCKS = 160, 25
 """Points of a curve of sums, which is smooth between them, and blocks of a curve of means."""
 _LIGHTEST = 0.55
 """Tint of the smallest epsilon."""
-_HORIZON, _CALIBRATION = "env.horizon", "privacy.calibration"
+_CALIBRATION = "privacy.calibration"
 
 
 class Axis(NamedTuple):
@@ -73,7 +74,8 @@ class Chart:
     * x, y, low, high: x is NaN for a level across all x, low and high are NaN where there is no interval
     * fill: 'full', 'left' or 'none' where the claim holds, holds only for delta > 0, or fails; '' without a marker
     * claimed: the claimed x where the claim fails, else NaN
-    * unlearned: the panel's level of a policy that has learned nothing, NaN if unknown
+    * raised: whether a seed has a value below the floor of a logarithmic axis, 0 for example, and is drawn there
+    * first_policy: the panel's level of the first policy, NaN if unknown
     """
 
     name: str
@@ -87,7 +89,7 @@ class Chart:
 
 
 class _Quantity(NamedTuple):
-    """A cell's numbers for a chart. label: of its axis. values: float64[n_seeds], of a cell."""
+    """A cell's numbers for charts. label: of their axis. values: float64[n_seeds], of a cell."""
 
     metric: Metric
     label: str
@@ -97,31 +99,29 @@ class _Quantity(NamedTuple):
 def report_charts(cells: Sequence[Cell], most: int | None = None) -> list[Chart]:
     """Return the charts of these cells, at most `most`.
 
-    For games, gaps come first; policy gradients have final scores only. Then come headlines against epsilon, the
-    horizon and episodes. Names are unique: charts of every metric after the first end in its name.
+    For games, gaps come first; policy gradients have final scores only. Then come headlines against epsilon, against
+    sizes that vary, and over episodes. Names are unique: charts of every metric after the first end in its name.
     """
     keys = {key for cell in cells for key in cell.row}
     by_metric: dict[Metric, list[Cell]] = {}
     for cell in cells:
         if cell.metric is not None:
             by_metric.setdefault(cell.metric, []).append(cell)
-    found, horizons, curves, finals = list[Chart](), list[Chart](), list[Chart](), list[Chart]()
-    if gaps := results_in(keys, is_gap):
-        with_gaps = [cell for cell in cells if all(metric.name in cell.row for metric in gaps)]
-        quantities = [_last_of(metric, metric.label.capitalize()) for metric in gaps]
-        title = f"{' and '.join(quantity.label for quantity in quantities)} of the output policy"
-        found += _over_epsilon("gaps", title, with_gaps, quantities)
+    gaps, finals, frontiers, sizes, curves = (list[Chart]() for _ in range(5))
+    for metric in results_in(keys, is_gap):
+        gaps += _over_epsilon(metric.name, [cell for cell in cells if metric.name in cell.row], _last_of(metric))
+    for i, metric in enumerate(results_in(keys, is_final_score)):
+        part, name = [cell for cell in cells if metric.name in cell.row], f"final_{metric.name}" if i else "final"
+        finals += _over_epsilon(name, part, _last_of(metric), f"{metric.definition.capitalize()}. ".lstrip(". "))
     for i, (metric, part) in enumerate(by_metric.items()):
         end, quantity = f"_{metric.name}" if i else "", _headline(part[0])
-        found += _over_epsilon(f"frontier{end}", f"{quantity.label} against certified privacy", part, [quantity])
-        horizons += _over_horizons(f"horizon{end}", f"{quantity.label} against the horizon", part, quantity)
+        frontiers += _over_epsilon(f"frontier{end}", part, quantity)
+        for key in environment_keys([cell.row for cell in part]):
+            sizes += _over_size(f"{key.rpartition('.')[2]}{end}", key, part, quantity) if key in SIZES else []
         curves += _over_episodes(f"curves{end}", part, quantity)
-    for i, metric in enumerate(results_in(keys, is_final_score)):
-        quantity, part = _last_of(metric, title_of(metric)), [cell for cell in cells if metric.name in cell.row]
-        name, title = f"final_{metric.name}" if i else "final", f"{quantity.label} against certified privacy"
-        finals += _over_epsilon(name, title, part, [quantity], f"{metric.definition.capitalize()}. ".lstrip(". "))
-    ordered = [finals, found, horizons, curves] if len(by_metric) == 1 else [found, horizons, curves, finals]
-    return [replace(chart, colours=colours_of(cells)) for charts in ordered for chart in charts][:most]
+    others = [*gaps, *frontiers, *sizes, *curves]
+    ordered = [*finals, *others] if len(by_metric) == 1 else [*others, *finals]
+    return [replace(chart, colours=colours_of(cells)) for chart in ordered][:most]
 
 
 def colours_of(cells: Sequence[Cell]) -> dict[str, str]:
@@ -142,7 +142,8 @@ def _headline(cell: Cell) -> _Quantity:
     return _Quantity(metric, label, lambda one: one.finals)
 
 
-def _last_of(metric: Metric, label: str) -> _Quantity:
+def _last_of(metric: Metric) -> _Quantity:
+    label = title_of(metric) if is_final_score(metric) else f"{metric.label.capitalize()} of the output policy"
     return _Quantity(metric, label, lambda cell: cell.values_of(metric)[1][:, -1])
 
 
@@ -172,9 +173,7 @@ def line_labels(
 
     found = []
     for cell, name in zip(cells, names, strict=True):
-        words = [name] if len(owners) > 1 or name != cell.algorithm else []
-        if len(owners[name]) > 1:
-            words = [f"{name} ({cell.algorithm})"]
+        words = [name if len(owners[name]) == 1 else f"{name} ({cell.algorithm})"]
         if model and cell.private and len(models) > 1:
             words.append(trust_word(cell.model))
         words += [setting_text(key, cell.row[key]) for key in keys[name, cell.algorithm, cell.model] if key in cell.row]
@@ -182,73 +181,62 @@ def line_labels(
             words.append(f"\u03b4 = {delta_number(cell.delta)}")
         if not cell.certified:
             words.append("NO PRIVACY" if cell.private else "no privacy")
-        without = ", ".join(words)
-        if epsilon is not None and cell.private:
-            words.append(f"\u03b5 = {epsilon_text(epsilon(cell), 3)}")
-        found.append((without, ", ".join(words) or trust_word(cell.model)))
+        at = [f"\u03b5 = {epsilon_text(epsilon(cell), 3)}"] if epsilon is not None and cell.private else []
+        found.append((", ".join(words), ", ".join(words + at)))
     return found
 
 
 # ---- kinds of charts ----
 
 
-class _Item(NamedTuple):
-    """A cell's points of one quantity, as columns of `Chart`; those that it lacks are missing values."""
-
-    cell: Cell
-    quantity: _Quantity
-    points: Mapping[str, Any]
-
-
-def _over_epsilon(
-    name: str, title: str, cells: Sequence[Cell], quantities: Sequence[_Quantity], meaning: str = ""
-) -> list[Chart]:
-    """Return the chart of these quantities against certified epsilon, with levels of runs without privacy."""
+def _over_epsilon(name: str, cells: Sequence[Cell], quantity: _Quantity, meaning: str = "") -> list[Chart]:
+    """Return the chart of a quantity against certified epsilon, with levels of runs without privacy."""
     certified = [cell for cell in cells if cell.certified]
     if not certified:
         return []
-    shown = [cell for cell in cells if cell.certified or not cell.private]
-    floor = _floor(quantities[0].metric, [quantity.values(cell) for quantity in quantities for cell in shown])
-    items = []
-    for quantity in quantities:
-        for cell in sorted(shown, key=lambda cell: cell.proved):
-            points: dict[str, Any] = _interval(cell, quantity, floor)
-            points["unlearned"] = _unlearned(cell, quantity.metric)
-            if cell.private:
-                claimed = float(cell.row.get("claimed_epsilon", math.nan))
-                fails = cell.proved > claimed * SAME_EPSILON
-                points |= {"x": cell.proved, "fill": _fill(cell), "claimed": claimed if fails else math.nan}
-            items.append(_Item(cell, quantity, points))
+    shown = sorted((cell for cell in cells if cell.certified or not cell.private), key=lambda cell: cell.proved)
+    floor = _floor(quantity.metric, [quantity.values(cell) for cell in shown])
+    points = []
+    for cell in shown:
+        found = _interval(cell, quantity, floor)
+        found["first_policy"] = _first_policy(cell, quantity.metric)
+        if cell.private:
+            claimed = float(cell.row.get("claimed_epsilon", math.nan))
+            fails = cell.proved > claimed * SAME_EPSILON
+            found |= {"x": cell.proved, "fill": _fill(cell), "claimed": claimed if fails else math.nan}
+        points.append(found)
     ends = {cell.proved for cell in certified}
     ends |= {float(cell.row.get("claimed_epsilon", cell.proved)) for cell in certified}
     label = "Certified \u03b5 at the claimed \u03b4" if any(cell.delta for cell in certified) else "Certified \u03b5"
-    x = _ticked(f"{label} (left: more private)", ends)
-    return _charts(name, title, "points", x, floor, items, cells, meaning=meaning)
+    x, title = _ticked(f"{label} (left: more private)", ends), f"{quantity.label} against certified privacy"
+    return _charts(name, title, "points", x, floor, quantity, shown, points, every=cells, meaning=meaning)
 
 
-def _over_horizons(name: str, title: str, cells: Sequence[Cell], quantity: _Quantity) -> list[Chart]:
-    """Return the headline against the horizon, of cells that share all settings but the horizon.
+def _over_size(name: str, key: str, cells: Sequence[Cell], quantity: _Quantity) -> list[Chart]:
+    """Return the chart of a quantity against a size, of cells that share all other settings.
 
     A line is named after its largest certified epsilon, because epsilon may differ along it.
     """
     lines: dict[Any, list[Cell]] = {}
     settings = ("env.", "algorithm.", *NOISE, EPISODES, "release", "audit", "cell_label")
-    for cell in (cell for cell in cells if _HORIZON in cell.row):
-        keys = sorted(key for key in cell.row if key.startswith(settings) and key != _HORIZON)
-        lines.setdefault(settings_in(cell.row, keys), []).append(cell)
+    for cell in (cell for cell in cells if key in cell.row):
+        others = sorted(other for other in cell.row if other.startswith(settings) and other != key)
+        lines.setdefault(settings_in(cell.row, others), []).append(cell)
     along = [line for line in lines.values() if len(line) > 1]
     if not along:
         return []
     largest = {id(cell): max(other.proved for other in line) for line in along for cell in line}
-    shown = sorted((cell for line in along for cell in line), key=lambda cell: float(cell.row[_HORIZON]))
+    shown = sorted((cell for line in along for cell in line), key=lambda cell: float(cell.row[key]))
     floor = _floor(quantity.metric, [quantity.values(cell) for cell in shown])
-    items = []
+    points = []
     for cell in shown:
-        points = {**_interval(cell, quantity, floor), "x": float(cell.row[_HORIZON])}
-        items.append(_Item(cell, quantity, {**points, "fill": _fill(cell) if cell.private else ""}))
-    x = _ticked("Horizon (steps)", {float(cell.row[_HORIZON]) for cell in shown}, log=False)
-    labels: dict[str, Any] = {"epsilon": lambda cell: largest[id(cell)], "besides": _HORIZON}
-    return _charts(name, title, "points", x, floor, items, [], **labels)
+        found = {**_interval(cell, quantity, floor), "x": float(cell.row[key])}
+        points.append({**found, "fill": _fill(cell) if cell.private else ""})
+    x = _ticked(SIZES[key].capitalize(), {float(cell.row[key]) for cell in shown}, log=key == EPISODES)
+    more: dict[str, Any] = {"epsilon": lambda cell: largest[id(cell)], "besides": key}
+    return _charts(
+        name, f"{quantity.label} against the {SIZES[key]}", "points", x, floor, quantity, shown, points, **more
+    )
 
 
 def _over_episodes(name: str, cells: Sequence[Cell], quantity: _Quantity) -> list[Chart]:
@@ -258,18 +246,18 @@ def _over_episodes(name: str, cells: Sequence[Cell], quantity: _Quantity) -> lis
     certified = any(cell.certified for cell in cells)
     shown = [cell for cell in cells if cell.certified or not cell.private] if certified else list(cells)
     curves = [curve_of(cell, metric) for cell in shown]
-    floor, items = _floor(metric, [values for _, values in curves]), []
+    floor, points = _floor(metric, [values for _, values in curves]), []
     for cell, (episodes, values) in zip(shown, curves, strict=True):
         numbers, scale = _scaled(values, floor)
         y, low, high = scaled_band(numbers, scale, cell.range_of(metric))
-        points = {"x": episodes, "y": y, "low": low, "high": high, "unlearned": _unlearned(cell, metric)}
-        items.append(_Item(cell, quantity, points))
+        about = {"first_policy": _first_policy(cell, metric), "raised": _raised(values, floor)}
+        points.append({"x": episodes, "y": y, "low": low, "high": high, **about})
     log, ends = metric.over == "sum", [episode for episodes, _ in curves for episode in episodes[[0, -1]]]
     x = Axis(f"{unit.capitalize()}s", log, (float(min(ends)) if log else 0.0, float(max(ends))))
     blocks = "so far" if log else f"of blocks of {unit}s, at most {_MOST_BLOCKS} a run, drawn at their ends"
     title, meaning = f"{quantity.label} over {unit}s", f"Mean {metric.label} {blocks}."
-    others = cells if certified else []
-    return _charts(name, title, "curves", x, floor, items, others, epsilon=lambda cell: cell.proved, meaning=meaning)
+    more: dict[str, Any] = {"epsilon": lambda cell: cell.proved, "every": cells if certified else []}
+    return _charts(name, title, "curves", x, floor, quantity, shown, points, **more, meaning=meaning)
 
 
 def curve_of(cell: Cell, metric: Metric) -> tuple[np.ndarray, np.ndarray]:
@@ -304,16 +292,22 @@ def _scaled(values: np.ndarray, floor: float | None) -> tuple[np.ndarray, Scale]
     return (values, "linear") if floor is None else (np.maximum(values, floor), "log")
 
 
-def _interval(cell: Cell, quantity: _Quantity, floor: float | None) -> dict[str, float]:
-    found = estimate(*_scaled(quantity.values(cell), floor), cell.range_of(quantity.metric))
-    return {"y": found.value, "low": found.lower, "high": found.upper}
+def _raised(values: np.ndarray, floor: float | None) -> bool:
+    """Whether some of the values lie below the floor, and are drawn there."""
+    return floor is not None and bool((values < floor).any())
+
+
+def _interval(cell: Cell, quantity: _Quantity, floor: float | None) -> dict[str, Any]:
+    values = quantity.values(cell)
+    found = estimate(*_scaled(values, floor), cell.range_of(quantity.metric))
+    return {"y": found.value, "low": found.lower, "high": found.upper, "raised": _raised(values, floor)}
 
 
 def _fill(cell: Cell) -> str:
     return _FILLS.get(str(cell.row["verdict"]), "none")
 
 
-def _unlearned(cell: Cell, metric: Metric) -> float:
+def _first_policy(cell: Cell, metric: Metric) -> float:
     """Return the level of the first policy: the mean of a sum over the first block, or a score without privacy."""
     if is_final_score(metric) and not cell.private:
         return float(cell.values_of(metric)[1][:, 0].mean())
@@ -336,37 +330,37 @@ def _charts(
     kind: Literal["points", "curves"],
     x: Axis,
     floor: float | None,
-    items: Sequence[_Item],
-    every: Sequence[Cell],
+    quantity: _Quantity,
+    cells: Sequence[Cell],
+    points: Sequence[Mapping[str, Any]],
     *,
     epsilon: Callable[[Cell], float] | None = None,
+    every: Sequence[Cell] = (),
     besides: str = "",
     meaning: str = "",
 ) -> list[Chart]:
-    """Return the chart with these points, as several if it has too many panels.
+    """Return the chart of these cells, as several if it has too many panels.
 
-    There is a panel for each quantity, environment and length. If one has more than eight lines, there is one for each
-    trust model, too, and of curves for each certified epsilon; then it has the eight best lines. every: cells of which
-    those that certify nothing are named in the caption. epsilon: of a cell, for its label. besides: the setting on the
-    x axis.
+    There is a panel for each environment and length. If one has more than eight lines, there is one for each trust
+    model, too, and of curves for each certified epsilon; then it has the eight best lines. points: columns of `Chart`,
+    of each cell. every: cells of which those that certify nothing are named in the caption. epsilon: of a cell, for its
+    label. besides: the setting on the x axis.
     """
-    curves, cells, metric = kind == "curves", [item.cell for item in items], items[0].quantity.metric
-    lines = _lines(items, line_labels(cells, epsilon=epsilon), besides)
+    curves = kind == "curves"
+    lines = _lines(cells, line_labels(cells, epsilon=epsilon), besides)
     if (lines.groupby("panel")["line"].nunique() > MOST_LINES).any():
         several = len({cell.model for cell in cells if cell.private}) > 1
         titles = [_MODEL_TITLES.get(cell.model, cell.model) if several else "" for cell in cells]
         epsilons = [float(f"{cell.proved:.3g}") if curves else None for cell in cells]
         labels = line_labels(cells, model=False, epsilon=None if curves else epsilon)
-        lines = _lines(items, labels, besides, list(zip(titles, epsilons, strict=True)))
+        lines = _lines(cells, labels, besides, list(zip(titles, epsilons, strict=True)))
     if not curves:
         lines["tint"] = 0.0
-    points = [
-        pd.DataFrame({"item": i, **_MISSING, **item.points}, np.arange(np.size(item.points["y"])))
-        for i, item in enumerate(items)
-    ]
-    table = lines.merge(pd.concat(points), on="item", sort=False)
-    table["unlearned"] = table.groupby("panel")["unlearned"].transform("max")
-    kept = pd.concat([_best_lines(panel, metric.better == "low") for _, panel in table.groupby("panel", sort=False)])
+    missing = {"x": math.nan, "fill": "", "claimed": math.nan, "first_policy": math.nan}
+    parts = [pd.DataFrame({"cell": i, **missing, **each}, range(np.size(each["y"]))) for i, each in enumerate(points)]
+    table = lines.merge(pd.concat(parts), on="cell", sort=False)
+    table["first_policy"] = table.groupby("panel")["first_policy"].transform("max")
+    kept = pd.concat([_best_lines(each, quantity.metric) for _, each in table.groupby("panel", sort=False)])
     caption = sentence(
         "caption",
         meaning=meaning,
@@ -374,12 +368,11 @@ def _charts(
         seeds=sorted({cell.seeds for cell in cells}),
         interval="bands of whole curves" if curves else "intervals",
         deltas=sorted({cell.delta for cell in cells if cell.certified}) or [0.0],
+        floor=floor if kept["raised"].any() else None,
         unproved=_unproved(every),
         lost=len(table[["panel", "line"]].drop_duplicates()) - len(kept[["panel", "line"]].drop_duplicates()),
     )
-    first, *more = dict.fromkeys(item.quantity.label for item in items)
-    y = _fitted(" or ".join([first, *map(str.lower, more)]), kept, floor)
-    panels = list(dict.fromkeys(kept["panel"]))
+    y, panels = _fitted(quantity.label, kept, floor), list(dict.fromkeys(kept["panel"]))
     each = math.ceil(len(panels) / math.ceil(len(panels) / MOST_PANELS))
     found = []
     for i, start in enumerate(range(0, len(panels), each), start=1):
@@ -389,54 +382,40 @@ def _charts(
     return found
 
 
-_MISSING = {"x": math.nan, "fill": "", "claimed": math.nan, "unlearned": math.nan}
-"""Columns that the points of some kinds of charts lack."""
-
-
 def _lines(
-    items: Sequence[_Item],
+    cells: Sequence[Cell],
     labels: Sequence[tuple[str, str]],
     besides: str,
     parts: Sequence[tuple[str, float | None]] | None = None,
 ) -> pd.DataFrame:
-    """Return a row for each line of a cell in a panel: number of its item, and columns of `Chart`.
+    """Return a row for each line of a cell in a panel: the cell's place, and columns of `Chart`.
 
-    labels: of the items' lines, without and with epsilon. parts: trust model and epsilon of the items, if they have
+    labels: of the cells' lines, without and with epsilon. parts: trust model and epsilon of the cells, if they have
     panels of their own; runs without privacy are in all of these.
     """
-    cells = [item.cell for item in items]
     keys = environment_keys([cell.row for cell in cells], besides)
-    names = list(dict.fromkeys(environment_name(cell.row) for cell in cells))
-
     private = sorted({part for cell, part in zip(cells, parts, strict=True) if cell.private}) if parts else []
-    quantities, rows = list(dict.fromkeys(item.quantity.label for item in items)), []
-    for i, (item, (without, label)) in enumerate(zip(items, labels, strict=True)):
-        cell = item.cell
-        sizes = [cell.row.get(key) for key in keys]
-        order = names.index(environment_name(cell.row)), *(x if isinstance(x, int | float) else 0.0 for x in sizes)
-        row = {"item": i, "line": label, "algorithm": cell.algorithm, "model": cell.model, "kind": without}
+    names, rows = list(dict.fromkeys(environment_name(cell.row) for cell in cells)), []
+    for i, (cell, (without, label)) in enumerate(zip(cells, labels, strict=True)):
+        sizes = [size if isinstance(size := cell.row.get(key), int | float) else 0.0 for key in keys]
+        row = {"cell": i, "line": label, "algorithm": cell.algorithm, "model": cell.model, "kind": without}
         row |= {"epsilon": float(f"{cell.proved:.3g}")}
         for model, epsilon in ([parts[i]] if cell.private else private) if parts else [("", None)]:
             at = "" if epsilon is None else f"\u03b5 = {epsilon_text(epsilon, 3)}"
-            words = [
-                item.quantity.label if len(quantities) > 1 else "",
-                model,
-                at,
-                environment_text(cell.row, keys, ", "),
-            ]
-            place = quantities.index(item.quantity.label), model, epsilon or 0.0, order
-            rows.append((place, {**row, "panel": ", ".join(filter(None, words))}))
-    lines = pd.DataFrame([row for _, row in sorted(rows, key=lambda each: each[0])])
+            panel = ", ".join(filter(None, [model, at, environment_text(cell.row, keys, ", ")]))
+            place = model, epsilon or 0.0, names.index(environment_name(cell.row)), *sizes
+            rows.append({**row, "panel": panel, "place": place})
+    lines = pd.DataFrame(rows).sort_values("place", kind="stable")
     alike = lines.groupby(["algorithm", "model"])
     lines["variant"] = alike["kind"].transform(lambda kinds: pd.factorize(kinds)[0])
     rank, most = alike["epsilon"].rank("dense"), alike["epsilon"].transform("nunique")
     lines["tint"] = (_LIGHTEST * (most - rank) / (most - 1).clip(lower=1)).where(lines["line"] != lines["kind"], 0.0)
-    return lines.drop(columns=["kind", "epsilon"])
+    return lines.drop(columns=["kind", "epsilon", "place"])
 
 
-def _best_lines(panel: pd.DataFrame, low: bool) -> pd.DataFrame:
+def _best_lines(panel: pd.DataFrame, metric: Metric) -> pd.DataFrame:
     """Return at most eight lines of a panel: the best ones, with up to three of those without privacy."""
-    last = panel.drop_duplicates("line", keep="last").sort_values("y", ascending=low)
+    last = panel.drop_duplicates("line", keep="last").sort_values("y", ascending=metric.better == "low")
     free = last["model"] == "none"
     kept = list(last.loc[free, "line"][:_FREE_LINES]) if len(last) > MOST_LINES else list(last.loc[free, "line"])
     kept += list(last.loc[~free, "line"][: MOST_LINES - len(kept)])
@@ -455,7 +434,7 @@ def _ticked(title: str, values: Collection[float], *, log: bool = True) -> Axis:
 
 def _fitted(title: str, points: pd.DataFrame, floor: float | None) -> Axis:
     """Return the y axis of all values and intervals."""
-    reach = pd.concat([points[name] for name in ("y", "low", "high", "unlearned")]).dropna()
+    reach = pd.concat([points[name] for name in ("y", "low", "high", "first_policy")]).dropna()
     if floor is None:
         room = 0.05 * (float(np.ptp(reach)) or abs(float(reach.max())) or 1.0)
         return Axis(title, False, (float(reach.min()) - room, float(reach.max()) + room))

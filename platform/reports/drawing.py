@@ -35,7 +35,7 @@ LENGTHS = 1.5, 40.0
 _FONTS = ("Arial", "Helvetica", "Liberation Sans", "DejaVu Sans")
 """The first one installed is used; the last one comes with matplotlib and has every glyph."""
 _INK, _AXIS, _FAINT, _RULE, _MUTED = "#1D1D1F", "#444444", "#A8A8A8", "#ECECEC", "#6A6A6A"
-"""Colours of titles, axes and ticks, the level without learning, gridlines, and notes."""
+"""Colours of titles, axes and ticks, the level of the first policy, gridlines, and notes."""
 _DASHES: Mapping[str, Any] = {"none": "-", "jdp": "-", "shuffle": (0, (1, 1.4)), "ldp": (0, (3.6, 1.8))}
 _MARKERS = {"jdp": "o^vh", "ldp": "sDdp", "shuffle": "PX*8"}
 _THIN, _BAND = 0.62, 0.16
@@ -112,10 +112,10 @@ def draw(
                         text = text.replace(old, new)
                     end = float(line["y"].iloc[-1])
                     written[i].append(_write(axes[i], chart.y, style, text, str(label), end, colour))
-            if math.isfinite(level := panel["unlearned"].iloc[0]):
-                axes[i].axhline(level, color=_FAINT, lw=0.08 * style.text, ls=_DOTS, zorder=1, label="no learning")
-                if later["unlearned"].isna().all():
-                    written[i].append(_write(axes[i], chart.y, style, "no learning", "no learning", level, _FAINT))
+            if math.isfinite(level := panel["first_policy"].iloc[0]):
+                axes[i].axhline(level, color=_FAINT, lw=0.08 * style.text, ls=_DOTS, zorder=1, label="first policy")
+                if later["first_policy"].isna().all():
+                    written[i].append(_write(axes[i], chart.y, style, "first policy", "first policy", level, _FAINT))
         for empty in axes[len(panels) :]:  # the labels of the last panel have their place
             empty.set_axis_off()
             for beside in written[-1]:

@@ -37,7 +37,13 @@ NOISE = ("privacy.", "noise.")
 ENV_NAME, _ENV_ID = "env.name", "env.env_id"
 _DIGESTS = {"env.table", "env.source"}
 """Settings that follow from an environment's id and arguments, unless its code has changed."""
-_SIZES = {"env.horizon", "env.n_states", "env.n_actions", EPISODES}
+SIZES = {
+    "env.horizon": "horizon",
+    "env.n_states": "number of states",
+    "env.n_actions": "number of actions",
+    EPISODES: "number of episodes",
+}
+"""Sizes of a problem, which are in the titles of its groups and panels and on axes, if they vary."""
 _SOURCES = "results_version"
 _NEARLY = 0.95
 
@@ -240,7 +246,7 @@ def environment_keys(rows: Sequence[Row], besides: str = "") -> list[str]:
     """
     every = dict.fromkeys(key for row in rows for key in row if key.startswith("env.") or key == EPISODES)
     keys = [key for key in every if key != besides and varies(key, rows)]
-    always = [key for key in keys if key in {ENV_NAME, _ENV_ID, *_SIZES}]
+    always = [key for key in keys if key in {ENV_NAME, _ENV_ID, *SIZES}]
     others = sorted((key for key in keys if key not in always), key=lambda key: key in _DIGESTS)
     needed = {*always, *needed_keys(rows, others, always)}
     return [key for key in keys if key in needed]

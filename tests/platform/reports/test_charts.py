@@ -51,12 +51,12 @@ def test_delta_is_in_the_label_where_deltas_are_mixed_and_in_the_caption_where_n
     assert {*both, "private_ucb_vi, no privacy"} <= {*told}
     one = chart("frontier", report_cell(of("bernstein_vi", jdp(1.0, delta=1e-6))))
     assert "\u03b4 = 10\u207b\u2076." in one.caption
-    assert [*lines(one)] == ["central"]
+    assert [*lines(one)] == ["bernstein_vi"]
     # The delta of a cell that certifies nothing is not one of them.
     failing = report_cell(of("bernstein_vi", jdp(1.0)))
     failing = replace(failing, row={**failing.row, "proved_epsilon": math.inf, "verdict": "fails"})
     loose = report_cell(of("bernstein_vi", jdp(1.0, delta=1e-6)))
-    assert [*lines(chart("frontier", loose, failing))] == ["central"]
+    assert [*lines(chart("frontier", loose, failing))] == ["bernstein_vi"]
 
 
 def test_intervals_are_computed_on_logs_and_reach_neither_zero_nor_beyond_the_range() -> None:
@@ -107,7 +107,7 @@ def test_cells_without_a_certified_epsilon_are_named_in_the_caption() -> None:
     assert told in chart("frontier", *mixed(), lost).caption
     # Where none is certified, all are drawn, as results without privacy.
     found = chart("curves", lost, report_cell(of("private_ucb_vi", NONE)))
-    assert [*lines(found)] == ["NO PRIVACY, \u03b5 = \u221e", "no privacy"]
+    assert [*lines(found)] == ["private_ucb_vi, NO PRIVACY, \u03b5 = \u221e", "private_ucb_vi, no privacy"]
 
 
 def test_figures_have_at_most_six_panels_and_panels_at_most_eight_lines() -> None:
@@ -179,9 +179,10 @@ def test_panels_are_titled_by_environment_and_the_settings_needed(
 def test_labels_are_the_settings_that_differ_and_epsilon() -> None:
     cells = [report_cell(of("bernstein_vi", jdp(e, families=f))) for f in ("one_hot", "separate") for e in (1.0, 10.0)]
     found = lines(chart("curves", *cells))
-    assert [*found] == [f"{family}, \u03b5 = {epsilon}" for family in ("one_hot", "separate") for epsilon in (1, 10)]
+    kinds = [f"bernstein_vi, {family}" for family in ("one_hot", "separate")]
+    assert [*found] == [f"{kind}, \u03b5 = {epsilon}" for kind in kinds for epsilon in (1, 10)]
     tints = {label: line["tint"].iloc[0] for label, line in found.items()}
-    assert tints["one_hot, \u03b5 = 1"] > tints["one_hot, \u03b5 = 10"] == 0.0
+    assert tints[f"{kinds[0]}, \u03b5 = 1"] > tints[f"{kinds[0]}, \u03b5 = 10"] == 0.0
     assert [line["variant"].iloc[0] for line in found.values()] == [0, 0, 1, 1]
 
 
@@ -190,6 +191,13 @@ def test_titles_of_panels_do_not_name_the_setting_of_the_x_axis() -> None:
     (line,) = lines(chart("horizon", *cells)).values()
     assert line["x"].tolist() == [3.0, 4.0, 5.0]
     assert line["panel"].iloc[0] == ""
+
+
+def test_a_value_of_0_on_a_logarithmic_axis_is_explained() -> None:
+    one, other = report_cell(of("bernstein_vi", jdp(1.0))), report_cell(of("bernstein_vi", jdp(3.0)), [0.0, 1.0, 1.0])
+    for name in ("frontier", "curves"):
+        assert "also 0, count as" in chart(name, one, other).caption
+        assert "also 0, count as" not in chart(name, one).caption
 
 
 # ---- labels of a config ----

@@ -46,7 +46,7 @@ def test_labels_name_the_algorithm_cover_nothing_and_can_be_read(name: str, widt
     panels = panels_of(figure)
     assert figure.get_size_inches()[0] == pytest.approx(width)
     labels = {text.get_text().replace("\n", " "): text for text in panels[-1].texts}
-    assert {*labels} == {*ALGORITHMS, *(f"{algorithm}, no privacy" for algorithm in ALGORITHMS), "no learning"}
+    assert {*labels} == {*ALGORITHMS, *(f"{algorithm}, no privacy" for algorithm in ALGORITHMS), "first policy"}
     boxes = [text.get_window_extent() for text in labels.values()]
     assert all(box.x0 > panels[-1].bbox.x1 for box in boxes)
     assert not any(one.padded(-1.0).overlaps(other) for one, other in itertools.combinations(boxes, 2))
@@ -158,7 +158,7 @@ def test_a_figure_can_be_restyled(name: str) -> None:
     figure = draw(found, style_of("paper"), {"bernstein_vi": "#123456"}, {"bernstein_vi": "Ours"})
     (axes,) = figure.axes
     assert any(text.get_text().startswith("Ours, local") for text in axes.texts)
-    known = {*found.points["line"], "no learning"}
+    known = {*found.points["line"], "first policy"}
     assert {str(artist.get_label()) for artist in (*axes.lines, *axes.collections, *axes.patches, *axes.texts)} == known
     label = next(label for label in known if label.startswith("bernstein_vi, local"))
     assert {line.get_color() for line in axes.lines if line.get_label() == label} == {"#123456"}

@@ -64,7 +64,7 @@ def test_final_scores_have_the_level_of_the_first_policy(tmp_path: Path) -> None
     charts = {chart.name: chart for chart in report_charts(cells)}
     assert list(charts)[:2] == ["final", "frontier"]
     assert charts["final"].points["panel"].nunique() == 2
-    assert (charts["final"].points["unlearned"] == FIRST).all()
+    assert (charts["final"].points["first_policy"] == FIRST).all()
     assert (charts["final"].points["y"] == -100.0).all()
     assert charts["curves"].x.title == "Users"
 

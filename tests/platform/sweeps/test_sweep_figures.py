@@ -44,16 +44,16 @@ def figures(folder: Path) -> set[str]:
     return {file.stem for file in folder.glob("*.png") if not file.stem.startswith("curves")}
 
 
-def test_a_sweep_of_games_has_a_figure_of_gaps_until_its_grid_has_no_game(tmp_path: Path) -> None:
+def test_a_sweep_of_games_has_figures_of_gaps_until_its_grid_has_no_game(tmp_path: Path) -> None:
     result = run(tmp_path, cell("dp_nash_vi", GAME, JDP))
-    assert figures(result.folder) == {"frontier", "gaps"}
+    assert figures(result.folder) == {"frontier", "smallest_gap", "exploitability"}
     client = MlflowClient(result.tracking_uri)
     (parent,) = (run for run in client.search_runs(["1"]) if "mlflow.parentRunId" not in run.data.tags)
     logged = {file.path for file in client.list_artifacts(parent.info.run_id)}
-    assert {"summary.csv", "frontier.png", "gaps.png"} <= logged
+    assert {"summary.csv", "frontier.png", "smallest_gap.png"} <= logged
     # The finished cell is read again, and drawn beside a new one without gaps.
     result = run(tmp_path, cell("dp_nash_vi", GAME, JDP), cell("private_ucb_vi", MDP, NONE))
-    assert figures(result.folder) == {"frontier", "gaps"}
+    assert figures(result.folder) == {"frontier", "smallest_gap", "exploitability"}
     assert result.summary["smallest_gap"].isna().tolist() == [False, True]
     result = run(tmp_path, cell("private_ucb_vi", MDP, NONE))
     assert figures(result.folder) == set()
