@@ -297,7 +297,7 @@ class SweepReport:
             badge=badge,
             halves=any("halved_at" in row for row in rows),
             shared=shared_settings(rows),
-            versions=dict.fromkeys(folder.made_by() for cell in cells for folder in cell.folders),
+            versions=dict.fromkeys(cell.folder.made_by() for cell in cells),
             command=command,
             fewest_seeds=FEWEST_SEEDS,
             most_pairs=MOST_PAIRS,
@@ -308,11 +308,11 @@ class SweepReport:
         found = []
         for group in self.groups:
             for cell, name in zip(group.cells, group.names, strict=True):
-                label = f"{group.title}: {name}"
-                for part in (each for each in cell.folders if each.path.is_relative_to(folder)):
-                    page = certificate_page(part.certificate(), part.versions(), f"{label} ({part.path.name})")
-                    write_text(part.certificate_page, page)
-                    found.append((label, part.certificate_page.relative_to(folder).as_posix()))
+                if cell.folder.path.is_relative_to(folder):
+                    label, file = f"{group.title}: {name}", cell.folder.certificate_page
+                    title = f"{label} ({cell.folder.path.name})"
+                    write_text(file, certificate_page(cell.certificate, cell.folder.versions(), title))
+                    found.append((label, file.relative_to(folder).as_posix()))
         return found
 
 

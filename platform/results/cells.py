@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,7 +19,7 @@ from dprl.platform.errors import broken_rule
 from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
 from dprl.platform.results.inference import Estimate, estimate, scale_of
 from dprl.platform.results.layout import SweepLayout
-from dprl.platform.results.summary import PROVES_NOTHING, block_column, by_seed, standing, summary_row, worst_of
+from dprl.platform.results.summary import PROVES_NOTHING, block_column, by_seed, standing, summary_row
 from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace, RawVector
 from dprl.privacy.queries.gradients import GradientLayout
 from dprl.privacy.verification import design_of
@@ -44,18 +43,16 @@ SIZES = {
     EPISODES: "number of episodes",
 }
 """Sizes of a problem, which are in the titles of its groups and panels and on axes, if they vary."""
-_SOURCES = "results_version"
 _NEARLY = 0.95
 
 
 @dataclass(eq=False)
 class Cell:
-    """A cell, or several that differ in their seeds only.
+    """A finished cell.
 
     row: its row of the summary, without missing values; 'sweep' names the sweep. certificate: content of
     `certificate.json`. metric: the headline, None without one. episodes: int64[T], the ends of the blocks. curves:
-    float64[n_seeds, T], the headline there, summed from the start if it is a sum; empty without one. folders: of its
-    parts.
+    float64[n_seeds, T], the headline there, summed from the start if it is a sum; empty without one.
     """
 
     row: Row
@@ -63,7 +60,7 @@ class Cell:
     metric: Metric | None
     episodes: np.ndarray
     curves: np.ndarray
-    folders: tuple[CellFolder, ...]
+    folder: CellFolder
 
     def __post_init__(self) -> None:
         self.seeds = int(self.row["seeds"])
@@ -114,7 +111,7 @@ class Cell:
 
     def values_of(self, metric: Metric) -> tuple[np.ndarray, np.ndarray]:
         """Return the ends of blocks, int64[T], and the values of a metric there, float64[n_seeds, T]."""
-        episodes, values = by_seed(_numbered_apart([each.records([metric.name]) for each in self.folders]), metric.name)
+        episodes, values = by_seed(self.folder.records([metric.name]), metric.name)
         return episodes, values.T
 
     @cached_property
@@ -132,88 +129,45 @@ class Cell:
 
 
 def read_cells(layouts: Sequence[SweepLayout], damaged: list[str] | None = None) -> list[Cell]:
-    """Return the finished cells of these sweeps; cells that differ in their seeds only are pooled.
+    """Return the finished cells of the grids of these sweeps; one that several sweeps have is there once.
 
     damaged: receives a line for each cell with unreadable files, which is left out. Raises UserError, also for such a
     cell if `damaged` is None.
     """
-    pools: dict[Settings, dict[object, Cell]] = {}
-    for settings, cell in (part for layout in layouts for part in _parts(layout, damaged)):
-        pool = pools.setdefault(settings, {})
-        # A cell of the same first seed repeats the seeds of this one, and may have more.
-        other = pool.get(cell.row["seed"])
-        if other is None or cell.seeds > other.seeds:
-            pool[cell.row["seed"]] = cell
-    return [_pooled([*pool.values()]) for pool in pools.values()]
+    found: dict[str, Cell] = {}
+    for layout in layouts:
+        known = rows_of(layout.summary()) if layout.summary_file.is_file() else []
+        rows = {str(row["cell"]): row for row in known}
+        for folder in layout.finished_cells():
+            digest = folder.path.name
+            try:
+                found.setdefault(digest, _read(folder, layout.name, rows.get(digest)))
+            except DamagedCellError as error:
+                if damaged is None:
+                    raise
+                damaged.append(str(error))
+    return [*found.values()]
 
 
-def _parts(layout: SweepLayout, damaged: list[str] | None) -> Iterator[tuple[Settings, Cell]]:
-    """Yield the finished cells of the sweep's grid that can be read, each with its settings besides the seeds."""
-    known = rows_of(layout.summary()) if layout.summary_file.is_file() else []
-    rows = {str(row["cell"]): row for row in known}
-    for folder in layout.finished_cells():
-        try:
-            found = _read(folder, layout.name, rows.get(folder.path.name))
-        except DamagedCellError as error:
-            if damaged is None:
-                raise
-            damaged.append(str(error))
-        else:
-            yield found
-
-
-def _read(folder: CellFolder, sweep: str, row: Row | None) -> tuple[Settings, Cell]:
-    """Return a finished cell, and everything except its seeds: its settings and the code that ran.
-
-    row: its row of the summary, if there is one. Raises UserError, DamagedCellError.
-    """
+def _read(folder: CellFolder, sweep: str, row: Row | None) -> Cell:
+    """Return a finished cell. row: of the summary, if it is there already. Raises UserError, DamagedCellError."""
     results = folder.results()
-    if row is None:  # not yet in a summary
+    if row is None:
         made = {**summary_row(folder.experiment(), results), "cell": folder.path.name, "seconds": results.seconds}
         row = rows_of(pd.DataFrame([made]))[0]
-    row = {"sweep": sweep, **row}
-    name = str(row["algorithm.name"])
+    name, stands = str(row["algorithm.name"]), standing(results.certificate)
     if name not in ALGORITHMS:
         rule, remedy = "must have algorithms that are known here", "name its plugin in DPRL_PLUGINS, as when it ran"
         raise broken_rule("SWEEP", rule, name, remedy)
+    # An audit may have changed the certificate since the summary was written.
+    row = {"sweep": sweep, **row, "proved_epsilon": stands.proved, "verdict": stands.verdict}
     metric = headline(ALGORITHMS[name].metrics)
     episodes, values = np.empty(0, np.int64), np.empty((0, int(row["seeds"])))
     if metric is not None and f"{block_column(metric)}_first" not in row:  # a release may lack the headline
         metric = None
     if metric is not None:
         episodes, values = by_seed(results.records, metric.name)
-    known = sorted(key for key in row if "." in key or key in (EPISODES, "release", "audit"))
-    settings = ((_SOURCES, str(results.versions[_SOURCES])), *settings_in(row, known))
-    return settings, Cell(row, results.certificate, metric, episodes, values.T, (folder,))
-
-
-def _pooled(parts: Sequence[Cell]) -> Cell:
-    """Return the cell of `parts` that differ in their seeds only."""
-    cells = sorted(parts, key=lambda part: int(part.row["seed"]))
-    certificates = [cell.certificate for cell in cells]
-    certificate, row = certificates[worst_of(certificates)], cells[0].row
-    if len(cells) > 1:
-        results = [cell.folders[0].results() for cell in cells]
-        records = _numbered_apart([found.records for found in results])
-        together = dataclasses.replace(results[worst_of(certificates)], records=records)
-        experiment = dataclasses.replace(cells[0].folders[0].experiment(), seeds=sum(cell.seeds for cell in cells))
-        about = {"sweep": row["sweep"], "seconds": sum(found.seconds for found in results)}
-        digests = " ".join(str(cell.row["cell"]) for cell in cells)
-        row = rows_of(pd.DataFrame([{**about, **summary_row(experiment, together), "cell": digests}]))[0]
-    stands = standing(certificate)
-    return dataclasses.replace(
-        cells[0],
-        row={**row, "proved_epsilon": stands.proved, "verdict": stands.verdict},
-        certificate=certificate,
-        curves=np.concatenate([cell.curves for cell in cells]),
-        folders=tuple(folder for cell in cells for folder in cell.folders),
-    )
-
-
-def _numbered_apart(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return the records of several cells as those of one, with distinct numbers for all seeds."""
-    numbered = [records.assign(seed=records["seed"] + i * 2**33) for i, records in enumerate(parts)]
-    return pd.concat(numbered, ignore_index=True)
+    return Cell(row, results.certificate, metric, episodes, values.T, folder)
 
 
 # ---- words for rows and settings ----

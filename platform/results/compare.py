@@ -43,6 +43,8 @@ Pair = tuple[int, int]
 """The places of two cells in their group, the smaller first."""
 MOST_PAIRS = 200
 """With more comparisons at one privacy, none is declared: after adjustment no test would have power."""
+_OTHER_SETTINGS = ("release", "audit", "seed", "seeds")
+"""Settings outside of the sections, besides the number of episodes."""
 SAME_EPSILON = 1.0 + 1e-6
 """Certified epsilons may exceed a claim by rounding errors."""
 
@@ -165,7 +167,7 @@ def naming_keys(cells: Sequence[Cell]) -> list[str]:
     """Return the fewest settings that distinguish the cells of a group, besides those that are in every name."""
     rows = [cell.row for cell in cells]
     keys = dict.fromkeys(key for row in rows for key in row)
-    known = (key for key in keys if ("." in key and not key.startswith("env.")) or key in ("release", "audit"))
+    known = (key for key in keys if ("." in key and not key.startswith("env.")) or key in _OTHER_SETTINGS)
     return needed_keys(rows, [key for key in known if key not in NAMED and varies(key, rows)], NAMED)
 
 

@@ -272,15 +272,6 @@ def standing(certificate: Mapping[str, Any]) -> _CertificateStatus:
     return _CertificateStatus(proved_epsilon(certificate), certificate["verdict"], refuted, contradicted)
 
 
-def worst_of(certificates: Sequence[Mapping[str, Any]]) -> int:
-    """Return the index of the certificate with the weakest proof; one that its audit contradicts proves nothing.
-
-    Among equal proofs, it is one with a claim that an audit refutes.
-    """
-    found = [standing(certificate) for certificate in certificates]
-    return max(range(len(found)), key=lambda i: (found[i].proved, found[i].refuted))
-
-
 def privacy_columns(certificate: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns of a summary on a certificate; infinity is float inf.
 

@@ -99,7 +99,7 @@ def group(name: str, folder: Path) -> list[Cell]:
         rows.to_parquet(place.records_file)
         place.versions_file.write_text('{"results_version": "1"}')
         made = reported(one, rows, cell=f"{i:012x}", sweep="made_up")
-        found.append(dataclasses.replace(made, folders=(place,)))
+        found.append(dataclasses.replace(made, folder=place))
     return found
 
 

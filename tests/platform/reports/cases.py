@@ -18,6 +18,7 @@ from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.cells import Cell, rows_of
 from dprl.platform.results.compare import groups_of
 from dprl.platform.results.summary import by_seed, columns, summary_row
+from tests.platform.results.cases import NOWHERE
 
 NONE: dict[str, Any] = {"model": "none"}
 
@@ -83,7 +84,7 @@ def reported(one: Experiment, rows: pd.DataFrame, **more: Any) -> Cell:
     metric = headline(one.algorithm.metrics)
     assert metric is not None
     episodes, values = by_seed(rows, metric.name)
-    return Cell(row, results.certificate, metric, episodes, values.T, ())
+    return Cell(row, results.certificate, metric, episodes, values.T, NOWHERE)
 
 
 def report_of(cells: Sequence[Cell]) -> SweepReport:

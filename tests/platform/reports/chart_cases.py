@@ -16,6 +16,7 @@ from dprl.platform.reports.charts import Chart, report_charts
 from dprl.platform.results.cells import Cell, rows_of
 from dprl.platform.results.summary import summary_row
 from tests.platform.reports.cases import NONE, cell, finished, jdp, records
+from tests.platform.results.cases import NOWHERE
 
 LDP: dict[str, Any] = {"model": "ldp", "epsilon": 1.0}
 
@@ -27,7 +28,7 @@ def report_cell(one: Experiment, factors: Sequence[float] = (1.0, 1.1, 1.2)) -> 
     episodes = np.unique(np.geomspace(1, 1000, 50).astype(np.int64))
     curves = np.array([0.5 * factor * np.sqrt(episodes) for factor in factors])
     row = {**row, "seeds": len(factors)}
-    return Cell(row, results.certificate, headline(one.algorithm.metrics), episodes, curves, ())
+    return Cell(row, results.certificate, headline(one.algorithm.metrics), episodes, curves, NOWHERE)
 
 
 def labelled(cell: Cell, **labels: str) -> Cell:

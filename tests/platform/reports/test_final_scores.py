@@ -40,7 +40,7 @@ def cell(folder: Path, epsilon: float, users: int, finals: Sequence[float], **se
     row |= {"privacy.model": proof["trust_model"], "episodes": users, "seeds": len(finals), "proved_epsilon": epsilon}
     row |= {"verdict": proof["verdict"], "evaluation": float(np.mean(finals)), "score": 0.0, "score_first": 0.0}
     row |= {} if free else {"privacy.epsilon": epsilon, "claimed_epsilon": epsilon, "claimed_delta": 0.0}
-    return Cell(row | settings, proof, SCORE, episodes, values, (CellFolder(place),))
+    return Cell(row | settings, proof, SCORE, episodes, values, CellFolder(place))
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,16 @@ from dprl.platform.results.cells import Cell
 EPISODES = np.array([1, 10, 100])
 
 
+class _Nowhere:
+    """The folder of a made-up cell, which has no files."""
+
+    def made_by(self) -> str:
+        return ""
+
+
+NOWHERE: Any = _Nowhere()
+
+
 def certificate(
     model: str, claimed: float | None, proved: float, audit: dict[str, Any] | None = None
 ) -> dict[str, Any]:
@@ -62,4 +72,4 @@ def report_cell(
     if len(finals) > 2:
         row |= {"regret_lower": ends.min(), "regret_upper": ends.max()}
     curves = ends[:, np.newaxis] * EPISODES / EPISODES[-1]
-    return Cell({**row, **more}, proof, REGRET, EPISODES, curves, ())
+    return Cell({**row, **more}, proof, REGRET, EPISODES, curves, NOWHERE)

@@ -15,8 +15,9 @@ from dprl.platform.reports.tables import write_summary
 from dprl.platform.reports.verdicts import certificate_text
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.cells import read_cells
+from dprl.platform.results.compare import groups_of
 from dprl.platform.results.layout import SweepLayout
-from dprl.platform.results.summary import privacy_columns, standing, summary_row, worst_of
+from dprl.platform.results.summary import privacy_columns, standing, summary_row
 from dprl.platform.sweeps.sweep import run_sweep
 from dprl.platform.tracking.exporter import cell_metrics, cell_tags
 from dprl.privacy.certificate import sealed
@@ -70,27 +71,15 @@ def test_tables_pages_and_mlflow_show_no_epsilon() -> None:
     assert "privacy/certified_epsilon" not in {point.key for point in cell_metrics(one.algorithm.metrics, results)}
 
 
-def test_the_worst_is_what_is_contradicted() -> None:
-    wide, wrong, narrow = audited(AUDIT, 9.0), audited(WRONG, 1.0), audited(AUDIT, 2.0)
-    assert worst_of([wide.certificate, wrong.certificate, narrow.certificate]) == 1
-    assert worst_of([narrow.certificate, wide.certificate]) == 1
-    passed = audited(AUDIT | {"verdict": "not refuted"}, 2.0)
-    assert worst_of([passed.certificate, narrow.certificate, passed.certificate]) == 1
-
-
-def test_cells_are_pooled_by_their_worst_certificate_and_with_the_same_code_only(tmp_path: Path) -> None:
+def test_a_cell_is_read_with_what_an_audit_has_added_since_the_summary(tmp_path: Path) -> None:
     layout = SweepLayout(tmp_path, "small")
-    private = {"model": "jdp", "epsilon": 1.0}
-    grid = {"grid_search": [{"seed": 0}, {"seed": 2}]}
-    cells = sweep_cells(tmp_path, privacy=private, **grid, episodes=20)
+    cells = sweep_cells(tmp_path, privacy={"model": "jdp", "epsilon": 1.0}, grid_search=[{"seed": 0}, {"seed": 2}])
     run_sweep(cells, options(tmp_path))
-    (pooled,) = read_cells([layout])
-    assert (pooled.seeds, pooled.row["verdict"]) == (4, "holds")
+    assert [cell.row["verdict"] for cell in read_cells([layout, layout])] == ["holds", "holds"]
     folder = layout.cells(cells)[0].folder
     told = json.loads(folder.certificate_file.read_text())
     folder.certificate_file.write_text(json.dumps(sealed({**told, "audit": WRONG})))
-    (pooled,) = read_cells([layout])
-    assert (pooled.proved, pooled.row["verdict"]) == (math.inf, "fails")
-    versions = json.loads(folder.versions_file.read_text())
-    folder.versions_file.write_text(json.dumps({**versions, "results_version": "another"}))
-    assert [cell.seeds for cell in read_cells([layout])] == [2, 2]
+    first, second = read_cells([layout])
+    assert (first.proved, first.row["verdict"], second.row["verdict"]) == (math.inf, "fails", "holds")
+    (group,) = groups_of([first, second])
+    assert [name.count("seed=") for name in group.names] == [1, 1]
