@@ -61,7 +61,8 @@ def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, horizon: int | None = 
         raise UserError(f"env: {error}") from None
     low, high = found.reward_range
     if (low, high) != (0.0, 1.0):
-        print(f"{spec.id}: mean rewards from {low:g} to {high:g} are mapped to 0 to 1", file=sys.stderr)  # noqa: T201
+        told = f"{spec.id}: mean rewards from {low:g} to {high:g} are mapped to 0 to 1; regret is in these units"
+        print(told, file=sys.stderr)  # noqa: T201
     worst, best = found.value_range
     if best - worst < _NO_DIFFERENCE * found.horizon:
         print(f"{spec.id}: every policy earns the same in {found.horizon} steps; raise horizon", file=sys.stderr)  # noqa: T201

@@ -147,7 +147,10 @@ def test_gymnasium_environments_are_those_of_yaml(capsys: pytest.CaptureFixture[
     assert dprl.from_gymnasium(made, horizon=7, is_slippery=True).build().optimal_start_value() < 0.5
     assert capsys.readouterr().err == ""
     assert dprl.from_gymnasium("CliffWalking-v1", horizon=15).horizon == 15
-    assert capsys.readouterr().err == "CliffWalking-v1: mean rewards from -100 to 0 are mapped to 0 to 1\n"
+    assert (
+        capsys.readouterr().err
+        == "CliffWalking-v1: mean rewards from -100 to 0 are mapped to 0 to 1; regret is in these units\n"
+    )
     section = {"name": "gymnasium", "env_id": "FrozenLake-v1", "horizon": 7, "kwargs": lake.kwargs}
     assert dprl.experiments(GRID, env=lake) == dprl.experiments(GRID, env=section)
     assert dprl.from_gymnasium("FrozenLake-v1").horizon == 100
