@@ -62,6 +62,8 @@ _FIGURES_FILE = "report_figures.json"
 """List of a report's figures, so that the next report in the same folder removes these files and no others."""
 _MOST_CELLS = 300
 """Rows of the page's table of cells; report.csv has all."""
+_COST = "Cost of privacy (against its own run without)"
+"""A better algorithm may have a larger one, so that it compares no algorithms."""
 
 
 # ---- the answer ----
@@ -74,11 +76,17 @@ def answer_of(groups: Sequence[Group]) -> str:
         return ""
     if best.place is None:
         return "No cell certifies a finite \u03b5"
+    algorithm, rival = algorithm_name(best.cell.row), ""
+    if best.next_best is not None and best.lead is not None and best.lead.tested and not best.lead.significant:
+        rival = algorithm_name(best.group.cells[best.next_best].row)
+        if rival == algorithm:  # with other noise
+            algorithm, rival = (best.group.names[place] for place in (best.place, best.next_best))
     return sentence(
         "answer",
         best=best,
         budget=_budget(best),
-        algorithm=algorithm_name(best.cell.row),
+        algorithm=algorithm,
+        rival=rival,
         label=value_label(best.group.metric, best.group.unit),
         value=estimate_text(shown(best.group, best.cell)),
         cost="" if best.cost is None else effect_text(best.cost),
@@ -137,7 +145,7 @@ def budget_table(groups: Sequence[Group]) -> Table:
             if best.cell.unlearned:  # such a cell is the best of no others, and its value no cost of privacy
                 row["Best"] += " (nothing was learned)"
             else:
-                row["Cost of privacy"] = "" if best.cost is None else effect_text(best.cost)
+                row[_COST] = "" if best.cost is None else effect_text(best.cost)
             if best.next_best is not None and best.lead is not None and not best.cell.unlearned:
                 row["Next best"] = f"{group.names[best.next_best]}: {effect_text(best.lead)}, {_test_text(best.lead)}"
         rows.append(row)
@@ -169,7 +177,7 @@ def cell_table(groups: Sequence[Group]) -> Table:
                     "Certified \u03b5": bound(cell.proved, "\u221e"),
                     "Claim": badge(verdict_id(cell.certificate)),
                     **value,
-                    "Cost of privacy": "" if reference is None else effect_text(group.effect(i, reference)),
+                    _COST: "" if reference is None else effect_text(group.effect(i, reference)),
                     "To half regret": _median_text(row, "halved_at"),
                     **{title_of(each): result_text(row, each) for each in results if each != group.metric},
                     "Seeds": str(cell.seeds),

@@ -13,6 +13,7 @@ from dprl.platform.results.compare import Best, Group, best_cells, groups_of
 from tests.platform.results.cases import report_cell
 
 LOW, MIDDLE, HIGH, FREE = [9.0, 10.0, 11.0], [9.5, 10.5, 12.0], [99.0, 100.0, 101.0], [1.0, 1.1, 1.2]
+COST = "Cost of privacy (against its own run without)"
 ONE_HOT: dict[str, Any] = {"privacy.families": "one_hot"}
 SEPARATE: dict[str, Any] = {"privacy.families": "separate"}
 
@@ -57,10 +58,19 @@ def test_the_cost_of_privacy_is_a_ratio_to_the_same_algorithm() -> None:
     assert leading_budget([group]) == one
     budget, value = "At certified \u03b5 \u2264 1 (central, \u03b4 = 0)", "0.0997 [0.0777, 0.128]"
     best = f"{budget}, bernstein_vi is best on riverswim: regret per episode {value}"
-    assert answer_of([group]) == f"{best}, 9.1\u00d7 [7.3, 11] relative to no privacy"
+    assert answer_of([group]) == f"{best}, 9.1\u00d7 [7.3, 11] relative to its own run without privacy"
     (row, _) = rows(group)
     assert row["Next best"] == "private_ucb_vi, jdp epsilon=1: 10\u00d7 [7.8, 13], significant, p = 0.0011"
-    assert (row["Regret per episode"], row["Cost of privacy"]) == (value, "9.1\u00d7 [7.3, 11]")
+    assert (row["Regret per episode"], row[COST]) == (value, "9.1\u00d7 [7.3, 11]")
+
+
+def test_the_answer_names_both_cells_if_they_do_not_differ() -> None:
+    for finals, level in ((MIDDLE, True), (HIGH, False)):
+        group, (best,) = found(report_cell(LOW, algorithm="bernstein_vi"), report_cell(finals))
+        assert best.lead is not None
+        assert best.lead.significant != level
+        assert ("bernstein_vi and private_ucb_vi are level" in answer_of([group])) == level
+        assert ("bernstein_vi is best" in answer_of([group])) != level
 
 
 def test_noise_is_equal_only_if_the_error_of_a_count_is() -> None:
@@ -86,8 +96,8 @@ def test_each_budget_has_its_best_cell() -> None:
     ]
     one, four, local, free = rows(group)
     assert one["Best"] == "bernstein_vi, jdp epsilon=1"
-    assert one["Cost of privacy"] == ""
-    assert four["Cost of privacy"].startswith("8.7\u00d7 [3.4, ")
+    assert one[COST] == ""
+    assert four[COST].startswith("8.7\u00d7 [3.4, ")
     assert local["Budget"] == "certified \u03b5 \u2264 2 (local, \u03b4 = 0)"
     assert (free["Budget"], free["Best"]) == ("no privacy", "private_ucb_vi, none")
 

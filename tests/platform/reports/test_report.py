@@ -203,7 +203,7 @@ def test_the_terminal_says_the_answer_first(home: Path, capsys: pytest.CaptureFi
     shown = output(capsys, home, "small")
     first, header, *_ = shown.splitlines()
     assert first.startswith("At certified \u03b5 \u2264 1 (central, \u03b4 = 0), private_ucb_vi is best on ")
-    assert first.endswith("relative to no privacy.")
+    assert first.endswith("relative to its own run without privacy.")
     assert header.split()[:3] == ["Group", "Budget", "Best"]
 
 
