@@ -59,7 +59,7 @@ def game_cell(privacy: dict[str, Any], horizon: int = 2, seeds: int = 3) -> Expe
 
 
 def records(one: Experiment, saturated: float = 0.3) -> pd.DataFrame:
-    """Regret that falls with the root of the episode, and in games gaps 2, 1 and 0.5 times as large."""
+    """Regret that falls with the root of the episode, in games gaps 2, 1 and 0.5 times as large, and 0.5 for all else."""
     episodes = np.arange(5, 1001, 5)
     metrics = one.algorithm.metrics
     frames = []
@@ -68,7 +68,7 @@ def records(one: Experiment, saturated: float = 0.3) -> pd.DataFrame:
         values = {"regret": 5 * rate.cumsum(), "regret_per_episode": rate, "saturated": saturated}
         values |= {"gap": 2 * rate, "smallest_gap": rate, "exploitability": 0.5 * rate, "infeasible": 0.1}
         values |= {"seed": seed, "episode": episodes}
-        frames.append(pd.DataFrame({name: values[name] for name in columns(metrics)}))
+        frames.append(pd.DataFrame({name: values.get(name, 0.5) for name in columns(metrics)}))
     return pd.concat(frames, ignore_index=True)
 
 

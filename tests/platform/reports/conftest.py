@@ -16,7 +16,7 @@ privacy:
   grid_search:
     - {model: none}
     - {model: jdp, epsilon: 1, calibration: printed}
-    - {model: jdp, epsilon: 1}
+    - {model: jdp, epsilon: {grid_search: [1, 3]}}
     - {model: ldp, epsilon: 1}
 episodes: 60
 seeds: 3

@@ -1,4 +1,4 @@
-"""The best cell at a budget, its rivals at equal noise and the cost of privacy; the answer claims no more."""
+"""The best cell at a budget, its rivals at equal noise and the cost of privacy, and the tables of the page."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from dprl.platform.reports.report import answer_of, budget_table, leading_budget
 from dprl.platform.results.cells import Cell
 from dprl.platform.results.compare import Best, Group, best_cells, groups_of
+from tests.platform.reports.cases import page, tables_of, text_of
 from tests.platform.results.cases import report_cell
 
 LOW, MIDDLE, HIGH, FREE = [9.0, 10.0, 11.0], [9.5, 10.5, 12.0], [99.0, 100.0, 101.0], [1.0, 1.1, 1.2]
@@ -153,18 +154,6 @@ def test_the_headline_is_a_cell_that_learned_at_the_epsilon_nearest_to_1() -> No
     assert answer_of([]) == ""
 
 
-def test_two_seeds_have_no_interval_and_no_test() -> None:
-    (row,) = rows(found(report_cell([1.0, 2.0]), report_cell([3.0, 4.0], algorithm="pucb"))[0])
-    assert row["Regret per episode"] == "0.0141"
-    assert row["Next best"].endswith("not tested")
-
-
-def test_groups_share_environment_and_length() -> None:
-    cells = [report_cell(LOW, **dict[str, Any]({"env.horizon": h}), episodes=k) for h in (4, 6) for k in (100, 200)]
-    titles = [group.title for group in groups_of(cells)]
-    assert titles == [f"riverswim horizon={h} K={k}" for h in (4, 6) for k in (100, 200)]
-
-
 def test_names_have_the_settings_that_are_needed_and_the_labels_of_the_config() -> None:
     scales: dict[str, Any] = {"algorithm.bonus_scale": 0.1, "algorithm.precision_scale": 0.1}
     larger: dict[str, Any] = dict.fromkeys(scales, 1.0)
@@ -177,3 +166,31 @@ def test_names_have_the_settings_that_are_needed_and_the_labels_of_the_config() 
     group, _ = found(ours, theirs)
     assert "Ours is best" in answer_of([group])
     assert rows(group)[0]["Next best"].startswith("Theirs, jdp epsilon=1: ")
+
+
+def at(epsilon: float, finals: list[float] = LOW, **more: Any) -> Cell:
+    return report_cell(finals, claimed=epsilon, proved=epsilon, **more)
+
+
+def test_a_cell_has_its_environment_its_settings_and_the_cost_of_privacy() -> None:
+    other: dict[str, Any] = {"env.name": "random_mdp", "env.horizon": 6}
+    large, small = (dict[str, Any]({"algorithm.bonus_scale": scale}) for scale in (1.0, 0.1))
+    cells = [at(1.0, **large), at(1.0, **small), report_cell(FREE, "none", **large), at(1.0, HIGH, **other, **large)]
+    rows = tables_of(page(cells))[-1]
+    assert {row["Group"] for row in rows} == {"riverswim horizon=4", "random_mdp horizon=6"}
+    named = ["bonus_scale=1, none", "bonus_scale=1, jdp", "bonus_scale=0.1, jdp", ", jdp"]
+    assert all(part in row["Cell"] for part, row in zip(named, rows, strict=True))
+    assert [row["Cost of privacy"] for row in rows] == ["", "9.1\u00d7 [7.3, 11]", "9.1\u00d7 [7.3, 11]", ""]
+
+
+def test_claims_are_counted_by_verdict() -> None:
+    printed: dict[str, Any] = {"privacy.calibration": "printed"}
+    cells = [at(1.0, note="saturated", theorem="a theorem"), at(4.0, claimed_delta=1e-6, algorithm="pucb")]
+    cells += [report_cell(LOW, "ldp", proved=proved, **printed) for proved in (2.0, 3.0)]
+    blocks = page(cells)
+    text = text_of(blocks)
+    assert "\u2713 holds The noise certifies the claimed \u03b5 at the claimed \u03b4. 2 cells." in text
+    assert "\u2717 FAILS The noise certifies only a larger \u03b5. 2 cells." in text
+    assert "Nothing was learned in 1 of 4 cells: bonus saturated: " in text
+    assert ("nothing was learned", "a theorem") in [(row["Note"], row["Covered by"]) for row in tables_of(blocks)[-1]]
+    assert "Do the claims hold?" not in text_of(page([report_cell(LOW, "none")]))

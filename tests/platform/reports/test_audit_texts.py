@@ -57,17 +57,6 @@ def test_the_first_line_has_the_bound_that_decides(
     assert told(claim, bounds, proved)[0] == f"cell: {first}"
 
 
-def test_a_bound_on_unshuffled_messages_is_told_with_their_own_guarantee() -> None:
-    local = Claim(2.72, 0.0, "the local guarantee, before reports are shuffled")
-    measured = Measurement(
-        "two worlds", "a bit", local, NoiseProof(2.72, None, 2.72, 0.0), 2.21, 0.0, 0.95, 3000, math.inf
-    )
-    found = block("cell", [Finding("one", "a shuffler", APPROXIMATE, HOLDS, measured)])
-    of = "of 2.72, the local guarantee, before reports are shuffled"
-    told = f"cell: NOT REFUTED: claimed (1, 1e-6), measured epsilon >= 2.21 {of} "
-    assert " ".join(found.split()).startswith(told)
-
-
 @pytest.mark.parametrize(
     ("proof", "text"),
     [
@@ -90,14 +79,6 @@ def test_the_proof_is_told_with_the_verdict_on_the_claim(proof: NoiseProof, text
     lines = told(proof=proof)
     assert lines[1:4] == ["  noise       laplace noise", "  claimed     1, by a paper", f"  proved      {text}"]
     assert ("; the proof fails" in lines[0]) == ("the claim holds" not in text)
-
-
-def test_a_measurement_is_told_with_its_confidence_runs_and_limit() -> None:
-    assert told()[-1] == (
-        "  measured    epsilon >= 0.5 with 95 % confidence; two worlds, 3,000 runs each, one count; proved for this: 1"
-    )
-    for bound, limited in ((0.99, True), (0.97, False)):
-        assert (" (the most that 3,000 runs can show)" in told(bounds=(bound, 0.0), largest=1.0)[0]) == limited
 
 
 @pytest.mark.parametrize(("failing", "named"), [("abcde", "a; b; c; d; e"), ("abcdef", "a; b; c; d; e; and 1 more")])

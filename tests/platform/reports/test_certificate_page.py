@@ -53,12 +53,3 @@ def test_a_certificate_that_an_audit_refutes_says_so_first() -> None:
     found["audit"] = {"verdict": "refuted", "contradicts_proof": True, "note": "measured more"}
     text = certificate_page(found, {}, "refuted")
     assert "An audit refutes this certificate" in text
-
-
-def test_a_simulation_is_named_in_the_title_and_bounds_are_rounded_up() -> None:
-    _, found = page("epsilon_one", -1)
-    found["proved"]["epsilon_at_delta"] = {"1e-06": 2.2801}
-    text = certificate_page(found, {}, "seeded")
-    assert "It was a simulation, which protects nobody." in text
-    assert "These bounds are rounded up" in text
-    assert "epsilon 2.281 at delta" in text

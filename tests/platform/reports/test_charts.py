@@ -73,12 +73,6 @@ def test_intervals_are_computed_on_logs_and_reach_neither_zero_nor_beyond_the_ra
     assert chart("curves", one).points["y"].iloc[-1] == pytest.approx(chart("frontier", one).points["y"].iloc[0])
 
 
-def test_two_seeds_have_no_interval() -> None:
-    found = chart("frontier", report_cell(of("bernstein_vi", jdp(1.0)), factors=(1.0, 2.0)))
-    assert found.points["low"].isna().all()
-    assert found.caption == "Geometric mean over 2 seeds with 95% intervals, from 3 seeds on."
-
-
 @pytest.mark.parametrize("given", [{}, {"cell_label": "mine"}, {"algorithm_label": "Ours"}])
 def test_no_line_joins_certified_and_printed_noise(given: dict[str, str]) -> None:
     privacies = [jdp(1.0), jdp(2.0, calibration="printed"), jdp(4.0)]
@@ -209,17 +203,6 @@ def test_cells_that_share_a_label_are_told_apart_by_what_differs() -> None:
     assert sorted(lines(chart("frontier", *cells))) == ["mine, central", "mine, local", "mine, no privacy"]
     told = ["mine, central, \u03b5 = 1", "mine, central, \u03b5 = 4", "mine, local, \u03b5 = 1", "mine, no privacy"]
     assert sorted(lines(chart("curves", *cells))) == told
-
-
-def test_the_label_of_an_algorithm_is_in_all_figures_also_alone() -> None:
-    cells = [
-        labelled(report_cell(of("bernstein_vi", privacy, horizon)), algorithm_label="Ours")
-        for privacy in (NONE, jdp(1.0))
-        for horizon in (3, 4)
-    ]
-    found = report_charts(cells)
-    assert [one.name for one in found] == ["frontier", "horizon", "curves"]
-    assert all(one.points["line"].str.startswith("Ours").all() for one in found)
 
 
 @pytest.mark.parametrize(

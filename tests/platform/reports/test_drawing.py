@@ -7,16 +7,14 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from dprl.platform.configs.experiment import read_experiment
-from dprl.platform.reports.charts import COLOURS, NEUTRAL, NO_PRIVACY, report_charts
-from dprl.platform.reports.drawing import FORMATS, draw, render, spread, style_of, tick_text
+from dprl.platform.reports.charts import report_charts
+from dprl.platform.reports.drawing import FORMATS, draw, render, style_of
 from dprl.platform.results.cells import Cell
 from tests.platform.reports.cases import NONE, jdp
 from tests.platform.reports.chart_cases import LDP, chart, mixed, of, report_cell
@@ -52,29 +50,6 @@ def test_labels_name_the_algorithm_cover_nothing_and_can_be_read(name: str, widt
     assert not any(one.padded(-1.0).overlaps(other) for one, other in itertools.combinations(boxes, 2))
 
 
-def test_all_colours_of_labels_can_be_read_on_white() -> None:
-    for colour in (*COLOURS, NEUTRAL, NO_PRIVACY):
-        figure = draw(chart("frontier", *mixed()), style_of("paper"), dict.fromkeys(ALGORITHMS, colour))
-        for text in figure.axes[0].texts:
-            shares = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(text.get_color())]
-            assert 1.05 / (np.dot([0.2126, 0.7152, 0.0722], shares) + 0.05) >= 4.5, colour
-
-
-@pytest.mark.parametrize(("width", "columns"), [(8.0, 2), (COLUMN, 1)])
-def test_panels_are_side_by_side_where_they_fit(width: float, columns: int) -> None:
-    panels = panels_of(draw(chart("frontier", *three_algorithms()), style_of("paper", width=width)))
-    assert len({round(axes.bbox.x0) for axes in panels}) == columns
-
-
-def test_a_figure_has_the_height_asked_for_unless_labels_need_more() -> None:
-    found = chart("frontier", *three_algorithms())
-    assert draw(found, style_of("paper", 8.0, 2.5)).get_size_inches() == pytest.approx((8.0, 2.5))
-    low = draw(found, style_of("paper", COLUMN, 1.5))
-    assert low.get_size_inches()[1] > 1.5
-    labels = [text.get_window_extent() for text in panels_of(low)[0].texts]
-    assert not any(one.padded(-1.0).overlaps(other) for one, other in itertools.combinations(labels, 2))
-
-
 @pytest.mark.parametrize(("style", "width"), [("paper", 5.5), ("paper", 2.7), ("slides", None)])
 def test_no_text_leaves_the_figure_or_lies_on_another(style: str, width: float | None) -> None:
     wide = [report_cell(of("pucb", jdp(1.0), horizon=6)), report_cell(of("bernstein_vi", LDP, horizon=6))]
@@ -100,22 +75,6 @@ def test_no_text_leaves_the_figure_or_lies_on_another(style: str, width: float |
         assert not any(one.padded(-3.0).overlaps(other) for one, other in itertools.combinations(large, 2))
 
 
-def test_labels_are_moved_apart_and_stay_in_the_panel() -> None:
-    assert spread([0.5, 0.5, 0.5, 0.99], [0.1] * 4) == pytest.approx([0.4, 0.5, 0.6, 0.95])
-    assert spread([0.99, 0.99, 1.0], [0.1] * 3) == pytest.approx([0.75, 0.85, 0.95])
-    assert spread([0.0, 0.0, 0.5, 0.61], [0.1] * 4) == pytest.approx([0.05, 0.15, 0.5, 0.61])
-
-
-def test_trust_models_differ_in_dashes_and_markers() -> None:
-    (axes,) = draw(chart("frontier", *mixed()), style_of("paper")).axes
-    looks = {
-        label: {str(line.get_linestyle()) + str(line.get_marker()) for line in axes.lines if line.get_label() == label}
-        for label in ("private_ucb_vi, central, \u03b4 = 0", "private_ucb_vi, local, \u03b4 = 0")
-    }
-    assert {"Noneo", "-None"} <= looks["private_ucb_vi, central, \u03b4 = 0"]
-    assert {"Nones", "--None"} <= looks["private_ucb_vi, local, \u03b4 = 0"]
-
-
 @pytest.mark.parametrize("kind", FORMATS)
 def test_equal_figures_have_equal_bytes(kind: str) -> None:
     found = chart("frontier", *mixed())
@@ -131,24 +90,6 @@ def test_text_stays_text() -> None:
     assert b"/FontType 42" in render(figure, "pdf") or b"/Type0" in render(figure, "pdf")
     with pytest.raises(ValueError, match="kind must be one of pdf, svg, png, got 'gif'"):
         render(figure, "gif")
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0.001, "0.001"), (1.0, "1"), (30.0, "30"), (1e-6, "10\u207b\u2076"), (10_000, "10k"), (2_500_000, "2.5M")],
-)
-def test_ticks_are_plain_numbers(value: float, text: str) -> None:
-    assert tick_text(value) == text
-
-
-def test_markers_are_explained_unless_all_claims_hold() -> None:
-    def explained(*cells: Cell) -> list[str]:
-        figure = draw(chart("frontier", *cells), style_of("paper"))
-        return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
-
-    printed = report_cell(of("private_ucb_vi", jdp(1.0, calibration="printed")))
-    assert explained(*mixed()) == []
-    assert explained(printed) == ["holds only for \u03b4 > 0", "claimed to certified \u03b5"]
 
 
 @pytest.mark.parametrize("name", ["frontier", "curves"])

@@ -83,11 +83,6 @@ def test_the_path_of_a_sweeps_folder_names_the_sweep(
     assert "got 'results/a'; give its name: a\n" in refusal(capsys, home, "results/a")
 
 
-def test_a_markdown_page_is_refused(capsys: pytest.CaptureFixture[str], home: Path) -> None:
-    told = refusal(capsys, home, "a", "--out", "page.md")
-    assert told == "dprl: --out: must be a folder for report.html, got 'page.md'; write e.g. --out report\n"
-
-
 def test_a_sweep_without_a_finished_cell_is_refused(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

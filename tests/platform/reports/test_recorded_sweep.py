@@ -49,13 +49,6 @@ def test_its_report_has_all_cells_and_certificates(home: Path, capsys: pytest.Ca
         pd.testing.assert_series_equal(found[column], before[column], check_like=True, check_dtype=False)
 
 
-def test_its_figures_are_listed(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plot", "recorded", "--storage", str(home)]) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert "frontier_score  Score against certified privacy" in told
-    assert [line.split()[0] for line in told] == ["frontier", "frontier_score", "curves", "curves_score", "final"]
-
-
 def test_one_of_its_figures_is_drawn_with_its_caption(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

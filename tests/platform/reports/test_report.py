@@ -15,37 +15,19 @@ from dprl.platform.command_line import main
 from dprl.platform.reports import report
 from dprl.platform.reports.report import SweepReport
 from dprl.platform.results import cells as results_cells
-from tests.platform.conftest import draw_once
+from tests.platform.reports.conftest import SWEEP
 
 pytestmark = pytest.mark.usefixtures("one_drawing")
 
-CONFIG = """\
-name: small
-algorithm: {name: private_ucb_vi, bonus_scale: 0.1}
-env: {name: riverswim, n_states: 3, horizon: {grid_search: [2, 3]}}
-privacy:
-  grid_search:
-    - {model: none}
-    - {model: jdp, epsilon: 1, calibration: printed}
-    - {model: jdp, epsilon: {grid_search: [1, 3]}}
-episodes: 60
-seeds: 3
-"""
 FILES = ["report.html", "report.csv", "comparisons.csv"]
 FIGURES = ["frontier", "horizon", "curves"]
 FIGURE_FILES = [f"{name}.png" for name in FIGURES]
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of results with a finished sweep."""
-    folder = tmp_path_factory.mktemp("home")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DPRL_HOME", str(folder))
-        draw_once(patch)
-        (folder / "small.yaml").write_text(CONFIG)
-        assert main(["run", str(folder / "small.yaml")]) == 0
-    return folder
+@pytest.fixture
+def home(finished: Path) -> Path:
+    """The folder of results with the sweep of conftest.py, only to be read."""
+    return finished
 
 
 @pytest.fixture
@@ -78,7 +60,7 @@ def test_cells_and_comparisons_are_data_too(home: Path, tmp_path: Path) -> None:
     files = SweepReport.of(home, ["small"]).write(tmp_path / "out", "a test")
     assert [file.name for file in files] == [*FILES, *FIGURE_FILES]
     cells = pd.read_csv(files[1], keep_default_na=False, na_values=[""])
-    assert len(cells) == 8
+    assert len(cells) == 10
     assert (cells["n_seeds"] == 3).all()
     assert (cells["band_lower"] <= cells["headline"]).all()
     assert set(cells["scale"]) <= {"log", "linear"}
@@ -99,43 +81,53 @@ def test_json_says_the_same(copy: Path, tmp_path: Path, capsys: pytest.CaptureFi
     found = json.loads(output(capsys, copy, "small", "--json", "--out", tmp_path / "out"))
     assert found["page"] == str(tmp_path / "out" / "report.html")
     assert Path(found["page"]).is_file()
-    assert len(found["cells"]) == 8
+    assert len(found["cells"]) == 10
     assert found["answer"].startswith("At certified \u03b5 \u2264 1 (central, \u03b4 = 0), private_ucb_vi is best on ")
     assert [finding["model"] for finding in found["findings"]].count("none") == 2
     assert found["missing"] == []
 
 
+def test_the_answer_stands_before_its_figure_and_text_of_users_is_escaped(home: Path, tmp_path: Path) -> None:
+    page = SweepReport.of(home, ["small"]).write(tmp_path, "a test", "<b>&title")[0].read_text()
+    parts = ["<h1>", "<figure>", 'id="budgets"', 'id="curves"', 'id="claims"', 'id="cells"', 'id="methods"']
+    places = [page.index(part) for part in parts]
+    assert places == sorted(places)
+    assert "Not finished." not in page
+    assert "<b>&title" not in page
+    assert "&lt;b&gt;&amp;title" in page
+
+
 def test_what_is_not_finished_is_reported_with_what_resumes_it(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = copy / "sweeps" / "small"
     status = json.loads((folder / "status.json").read_text())
-    (folder / "status.json").write_text(json.dumps({**status, "cells": 11, "cells_failed": 1}))
+    (folder / "status.json").write_text(json.dumps({**status, "cells": 13, "cells_failed": 1}))
     (folder / "summary.csv").unlink()
     lost = next((folder / "cells").iterdir())
     (lost / "finished.json").unlink()
     shown = output(capsys, copy, "small")
     failed = f"1 failed (logs in {folder / 'logs'}); resume with: {status['command']}\n"
-    assert f"not finished: small has 7 of 11 cells, {failed}" in shown
+    assert f"not finished: small has 9 of 13 cells, {failed}" in shown
     page = (folder / "report.html").read_text()
     assert page.index("Not finished.") < page.index("<h1>")
-    assert len(pd.read_csv(folder / "report.csv")) == 7
+    assert len(pd.read_csv(folder / "report.csv")) == 9
 
 
 def test_cells_that_differ_in_the_seed_only_are_one(copy: Path, tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DPRL_HOME", str(copy))
-        more = yaml.safe_load(CONFIG) | {"name": "more", "seed": 3, "seeds": 2}
+        more = yaml.safe_load(SWEEP) | {"name": "more", "seed": 3, "seeds": 2}
         (tmp_path / "more.yaml").write_text(yaml.safe_dump(more))
         assert main(["run", str(tmp_path / "more.yaml")]) == 0
     for versions in (copy / "sweeps" / "more").glob("cells/*/versions.json"):
         versions.write_text(json.dumps(json.loads(versions.read_text()) | {"git_commit": "another"}))
     files = SweepReport.of(copy, ["small", "more"]).write(tmp_path / "out", "a test")
     cells = pd.read_csv(files[1])
-    assert cells["n_seeds"].tolist() == [5] * 8
+    assert cells["n_seeds"].tolist() == [5] * 10
     made = re.findall(r"Cells were run with [^<\n]*", files[0].read_text())
     assert ["git_commit another" in line for line in made] == [False, True]
     # The same sweep twice adds nothing.
     again = pd.read_csv(SweepReport.of(copy, ["small", "small"]).write(tmp_path / "again", "a test")[1])
-    assert again["n_seeds"].tolist() == [3] * 8
+    assert again["n_seeds"].tolist() == [3] * 10
 
 
 @pytest.mark.parametrize("privacy", ["{model: none}", "{model: jdp, epsilon: 1}"])
@@ -197,14 +189,6 @@ def test_a_damaged_list_of_figures_removes_nothing(damaged: str, home: Path, tmp
     (folder / "report_figures.json").write_text(damaged)
     SweepReport.of(home, ["small"]).write(folder, "a test")
     assert all(file.is_file() for file in mine)
-
-
-def test_the_terminal_says_the_answer_first(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shown = output(capsys, home, "small")
-    first, header, *_ = shown.splitlines()
-    assert first.startswith("At certified \u03b5 \u2264 1 (central, \u03b4 = 0), private_ucb_vi is best on ")
-    assert first.endswith("relative to its own run without privacy.")
-    assert header.split()[:3] == ["Group", "Budget", "Best"]
 
 
 def test_a_plugins_sweep_is_not_reported_without_it(

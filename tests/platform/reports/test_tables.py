@@ -6,11 +6,10 @@ import io
 
 import pandas as pd
 
-from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.program import command
 from dprl.platform.reports.number_texts import rounded
 from dprl.platform.reports.tables import write_summary
-from tests.platform.reports.cases import NONE, cell, game_cell, jdp, page, records, reported, summary
+from tests.platform.reports.cases import NONE, cell, game_cell, jdp, summary
 
 
 def table(*cells: object) -> tuple[list[str], list[list[str]], str]:
@@ -30,12 +29,6 @@ def test_a_sweep_of_games_has_columns_of_gap_and_exploitability() -> None:
     assert rows[1][at : at + 2] == [f"{found['smallest_gap']:.2g}", f"{found['exploitability']:.2g}"]
     assert "; gap: smallest gap of the output policy after the last episode; " in legend
     assert "; exploit.: exploitability of the output policy after the last episode; " in legend
-
-
-def test_other_sweeps_have_none() -> None:
-    headers, _, legend = table(cell(NONE), cell(jdp(1)))
-    assert not {"gap", "exploit."} & set(headers)
-    assert "exploit." not in legend
 
 
 def test_a_cell_without_a_gap_beside_one_that_has_it_is_marked() -> None:
@@ -69,19 +62,3 @@ def test_a_line_tells_of_noise_above_the_least_known() -> None:
     assert line.startswith(f"Noise in 1 of 2 cells is up to {times} times the least known for its claim and releases; ")
     assert line.endswith(f"{command('certify', 'CONFIG')}`")
     assert lines("one_hot") == []
-
-
-def test_a_warning_names_three_cells_and_counts_the_others() -> None:
-    for labels, named in (("abc", "(a; b; c)"), ("abcd", "(a; b; c; and 1 more)")):
-        rows = summary([cell(jdp(epsilon)) for epsilon in range(1, len(labels) + 1)])
-        stream = io.StringIO()
-        write_summary(stream, rows.assign(note="bonus saturated", label=list(labels)))
-        assert stream.getvalue().splitlines()[-1].endswith(named)
-
-
-def test_a_page_names_the_settings_that_all_environments_have() -> None:
-    lake = {**cell(jdp(1.0)).as_mapping(), "env": {"name": "gymnasium", "env_id": "FrozenLake-v1", "horizon": 4}}
-    cells = [cell(jdp(1.0)), read_experiment(lake)]
-    header = page([reported(one, records(one)) for one in cells]).partition("<h1>")[0].partition("<main>")[2]
-    assert "states" not in header
-    assert "3 seeds per cell" in header

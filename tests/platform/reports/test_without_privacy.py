@@ -4,32 +4,13 @@ from __future__ import annotations
 
 import io
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.reports.tables import write_summary
 from dprl.platform.reports.verdicts import certificate_text, verdict_line
-from dprl.platform.results.summary import columns, summary_row
 from tests.platform.message_cases import LAPLACE, NO_CLIPS, NONE, PRINTED, cell
-from tests.platform.reports.cases import finished, page, reported, tables_of
-
-
-def records(one: Experiment) -> pd.DataFrame:
-    """Regret that falls with the root of the episode; all else is 0.5."""
-    episodes = np.arange(1, one.episodes + 1)
-    frames = []
-    for seed in range(one.seeds):
-        rate = (1.0 + 0.1 * seed) / np.sqrt(episodes)
-        values = {"seed": seed, "episode": episodes, "regret": rate.cumsum(), "regret_per_episode": rate}
-        frames.append(pd.DataFrame({name: values.get(name, 0.5) for name in columns(one.algorithm.metrics)}))
-    return pd.concat(frames, ignore_index=True)
-
-
-def summary(*cells: Experiment) -> pd.DataFrame:
-    rows = [summary_row(one, finished(one, records(one))) for one in cells]
-    return pd.DataFrame([{"label": str(i), **row, "seconds": 1.0} for i, row in enumerate(rows)])
+from tests.platform.reports.cases import page, records, reported, summary, tables_of
 
 
 @pytest.mark.parametrize(
@@ -68,7 +49,7 @@ def test_the_scales_of_all_stages_are_reported() -> None:
 
 def test_the_table_names_them() -> None:
     stream = io.StringIO()
-    write_summary(stream, summary(cell(PRINTED), cell(NO_CLIPS), cell(NONE), cell(LAPLACE)))
+    write_summary(stream, summary([cell(PRINTED), cell(NO_CLIPS), cell(NONE), cell(LAPLACE)]))
     rows = stream.getvalue().splitlines()[1:5]
     assert ["NO PRIVACY" in row for row in rows] == [True, True, True, False]
 
