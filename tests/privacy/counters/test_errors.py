@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -73,44 +73,6 @@ def laws(rng: np.random.Generator) -> dict[str, tuple[Mechanism, Draw]]:
     }
 
 
-def binary_nodes(t: int) -> Iterator[tuple[int, int]]:
-    while t:
-        yield (t, 1)
-        t &= t - 1
-
-
-def balanced_nodes(t: int, base: int) -> Iterator[tuple[tuple[int, int], int]]:
-    """The nodes of prefix t with their signs, from the top digit down."""
-    digits, rest = [], t
-    while rest:
-        digit = (rest + base // 2) % base - base // 2
-        digits.append(digit)
-        rest = (rest - digit) // base
-    position = 0
-    for level in reversed(range(len(digits))):
-        for _ in range(abs(digits[level])):
-            if digits[level] > 0:
-                yield (level, position), 1
-                position += base**level
-            else:
-                position -= base**level
-                yield (level, position), -1
-    assert position == t
-
-
-def worst_of_tree(n_items: int, base: int, draw: Draw, n: int) -> Float64Array:
-    nodes: dict[object, Float64Array] = {}
-    worst = np.zeros(n)
-    for t in range(1, n_items + 1):
-        noise = np.zeros(n)
-        for node, sign in binary_nodes(t) if base == 2 else balanced_nodes(t, base):
-            if node not in nodes:
-                nodes[node] = draw(n)
-            noise += sign * nodes[node]
-        worst = np.maximum(worst, np.abs(noise))
-    return worst
-
-
 def worst_of_sums(n_items: int, draw: Draw, n: int) -> Float64Array:
     total, worst = np.zeros(n), np.zeros(n)
     for _ in range(n_items):
@@ -125,19 +87,6 @@ def check_holds(worst: Float64Array, bound: float, failure: float = FAILURE) -> 
 
 def check_tight(worst: Float64Array, bound: float, failure: float = FAILURE) -> None:
     assert np.sum(worst > bound / 1.1) > stats.binom.isf(SHOWN, worst.shape[0], failure)
-
-
-@pytest.mark.parametrize("base", [2, 13])
-@pytest.mark.parametrize("law", ["laplace", "gaussian", "discrete_laplace", "discrete_gaussian"])
-def test_tree_bounds_hold_and_are_tight(base: int, law: str) -> None:
-    mechanism, draw = laws(rng_of(base))[law]
-    worst = np.concatenate([worst_of_tree(T, base, draw, 2500) for _ in range(10)])
-    if base == 2:
-        bound = tree_bound(2, T, mechanism, failure_of_a_cell(N_CELLS, BETA))
-    else:
-        bound = tree_bound(base, T, mechanism, failure_of_a_cell(N_CELLS, BETA))
-    check_holds(worst, bound)
-    check_tight(worst, bound)
 
 
 @pytest.mark.parametrize("n_items", [1, 10, 32, 33, T])
@@ -208,29 +157,6 @@ def union_bound(std: Float64Array, n_cells: int, beta: float) -> float:
     """The bound that adds up the failures of all prefixes."""
     failure, noisy = 1.0 - (1.0 - beta) ** (1.0 / n_cells), std[std > 0.0]
     return float(optimize.brentq(lambda x: 2.0 * ndtr(-x / noisy).sum() - failure, 0.1, 100.0))
-
-
-def normalised_square_root(n_items: int) -> Float64Array:
-    """Row t: the weights of w_1..w_T in the noise of prefix t, in the normalised square-root factorisation."""
-    j = np.arange(1, n_items)
-    c, e = np.cumprod(np.append(1.0, 1 - 1 / (2 * j))), np.cumprod(np.append(1.0, 1 - 3 / (2 * j)))
-    norms = np.sqrt(np.cumsum(c * c))[::-1]
-    inverse_root = np.array([np.append(e[: t + 1][::-1], np.zeros(n_items - 1 - t)) for t in range(n_items)])
-    return np.cumsum(norms[:, None] * inverse_root, axis=0)
-
-
-def test_gaussian_process_bound_holds_and_is_tight() -> None:
-    rows = normalised_square_root(T)
-    std = np.linalg.norm(rows, axis=1)
-    steps = np.linalg.norm(np.diff(rows, axis=0, prepend=0.0), axis=1)
-    assert std.max() == pytest.approx(3.0730, abs=1e-4)
-    rng = rng_of(5)
-    worst = np.concatenate([np.abs(rows @ rng.standard_normal((T, 2000))).max(axis=0) for _ in range(10)])
-    bound = bound_of(std, steps, N_CELLS, BETA)
-    # As in test_error_bounds.
-    assert np.sum(worst > bound) <= stats.binom.isf(REFUTED, worst.shape[0], FAILURE)
-    assert np.sum(worst > bound / 1.1) > stats.binom.isf(SHOWN, worst.shape[0], FAILURE)
-    assert bound < union_bound(std, N_CELLS, BETA) < 1.02 * bound
 
 
 @pytest.mark.parametrize("h", [0.5, 2.0, 5.5, 12.0])

@@ -81,8 +81,8 @@ def test_printed_precision_is_the_papers_formula(tabular_families: Families) -> 
 def test_exact_precision_holds_in_runs_and_is_below_the_printed_one(
     settings: CountPrivacy, tabular_families: Families
 ) -> None:
-    # 200 runs: failures may exceed beta by 4 standard deviations (one-sided 3e-5).
-    beta, n_runs, users = 0.2, 200, 30
+    # 100 runs: failures may exceed beta by 4 standard deviations (one-sided 3e-5).
+    beta, n_runs, users = 0.2, 100, 30
     families = tabular_families(2, n_states=2)
     nobody = UserRecord(np.zeros((2, 3), dtype=np.int64), np.zeros((2, 3)))
     failures = 0
@@ -290,7 +290,7 @@ def test_weighted_sums_of_the_noise_that_runs_stay_within_their_bound(
 ) -> None:
     # If failures had probability BETA, more than this would have one of 1e-4 at most. And the bound is not idle: at 0.4
     # of it more than half of all runs fail.
-    n_runs, u = 60, np.array([0.0, 0.35, 1.0])
+    n_runs, u = 30, np.array([0.0, 0.35, 1.0])
     weights = np.array([u, u * u, (1 - u) ** 2, np.ones(3)])
     users = users_of(privatizer_of(kind), 21)
     bound = privatizer_of(kind).query.weighted_precision(*SUMS, BETA)

@@ -27,7 +27,7 @@ from dprl.privacy.threat_models import THREAT_MODELS, of_statistics
 
 # Messages with a linear model's statistics: clipped, with noise of the right scale, sent once, in order, charged.
 
-FAST, OS = NoiseConfig(), NoiseConfig(entropy="os")
+FAST = NoiseConfig()
 M, H, D, N_AGENTS, P = 2, 4, 3, 2, 2
 LAYOUT = StatisticsLayout(H, D, M, N_AGENTS, P)
 N = 40

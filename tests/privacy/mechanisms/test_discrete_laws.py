@@ -43,10 +43,6 @@ def sample(seed: int, scale: float, n: int = N_DRAWS) -> np.ndarray:
     return out
 
 
-def pmf(z: np.ndarray, scale: float) -> np.ndarray:
-    return np.asarray(math.tanh(0.5 / scale) * np.exp(-np.abs(z) / scale))
-
-
 class TableLaw:
     """The law of a table: every coin's probability as a fraction."""
 
