@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,34 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import blocks, games, naive_dp_nash_vi, naive_ucb_vi, noise, rlberry, tabular
-from benchmarks.harness import PRIVACY, Blocks, Model, Row, built, command_line, microseconds_per_episode, race, trust
+from benchmarks import games, naive_dp_nash_vi, naive_ucb_vi, rlberry, tabular
+from benchmarks.harness import PRIVACY, Blocks, Model, Row, built, command_line, trust
 from dprl.algorithms import DPNashVIConfig
 from dprl.envs import FiniteMDP, RiverSwim
 from dprl.envs.games import RandomGame
-from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.randomness.streams import Streams
 
 FEW = Blocks(1, repeats=1)
-
-
-def test_the_cheapest_block_counts() -> None:
-    waits = iter([0.03, 0.002, 0.03])
-
-    def run(episodes: int) -> None:
-        end = time.process_time() + next(waits)
-        while time.process_time() < end:
-            pass
-
-    took = microseconds_per_episode(run, Blocks(episodes=10, repeats=3))
-    assert 200 <= took < 2500
-
-
-def test_ours_is_timed_before_and_after_the_other() -> None:
-    order: list[str] = []
-    times = race(lambda n: order.append(f"ours {n}"), Blocks(2, 1), lambda n: order.append(f"plain {n}"), Blocks(3, 1))
-    assert order == ["ours 2", "plain 3", "ours 2"]
-    assert times["ratio"] == times["plain"] / times["ours"]
 
 
 def test_the_command_prints_tables_and_writes_json(
@@ -59,31 +37,7 @@ def test_the_command_prints_tables_and_writes_json(
     assert written["machine"]["cores"] >= 1
 
 
-# ---- noise ----
-
-
-def test_each_filling_takes_the_next_draws() -> None:
-    once, often = np.empty(96), np.empty(32)
-    law = Laplace(3.0).noise(Streams(0, "benchmark").key("user_noise"))
-    noise.draw_often(1, once, law)
-    noise.draw_often(3, often, law)
-    assert np.array_equal(often, once[64:])
-
-
-def test_nanoseconds_are_per_number() -> None:
-    calls: list[int] = []
-    noise.nanoseconds(calls.append, size=100, draws=1000)
-    assert calls[0] == 1
-    assert set(calls[1:]) == {10}
-
-
 # ---- tables of counts and games ----
-
-
-def test_a_run_in_blocks_is_timed_against_users_one_by_one() -> None:
-    mdp, privacy = RiverSwim(n_states=3, horizon=4).build(), blocks.NOISES["local, Laplace"]
-    took = blocks.seconds(mdp, "private_ucb_vi", privacy, 10**8)
-    assert 0.0 < took["in blocks"] < took["one by one"]
 
 
 def test_numpys_program_has_the_certified_noise() -> None:

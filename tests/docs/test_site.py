@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -50,72 +46,6 @@ def test_pages_load_nothing_from_other_hosts(site: Path) -> None:
         loaded = [first or second for first, second in LOADED.findall(page.read_text())]
         assert loaded
         assert not [url for url in loaded if "//" in url], page
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    program, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if program is None or driver is None:
-        pytest.skip("chromium or chromedriver is not installed (Debian: apt-get install chromium chromium-driver)")
-    options = webdriver.ChromeOptions()
-    options.binary_location = program
-    for flag in ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"performance": "ALL"})
-    found = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    yield found
-    found.quit()
-
-
-def requests(browser: Any) -> list[str]:
-    """Return the addresses that the browser has asked for since the last call."""
-    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    return [each["params"]["request"]["url"] for each in events if each["method"] == "Network.requestWillBeSent"]
-
-
-def elsewhere(urls: list[str]) -> list[str]:
-    return [url for url in urls if not url.startswith(("file:", "data:", "blob:", "about:"))]
-
-
-@pytest.mark.slow
-@pytest.mark.browser
-def test_pages_fit_a_phone_and_ask_no_other_host(site: Path, browser: Any) -> None:
-    size = {"width": 400, "height": 900, "deviceScaleFactor": 1, "mobile": True}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    requests(browser)
-    for page in site.rglob("*.html"):
-        if page.name == "404.html":  # for servers: its links begin at the root
-            continue
-        browser.get(page.as_uri())
-        assert browser.execute_script("return document.documentElement.scrollWidth") <= 400, page
-        urls = requests(browser)
-        assert any("bundle" in url for url in urls), page
-        assert elsewhere(urls) == [], page
-
-
-@pytest.mark.browser
-def test_a_request_to_another_host_is_seen(browser: Any, tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    page.write_text("<script>const image = new Image(); image.src = 'http://127.0.0.1:9/a.png'</script>")
-    browser.get(page.as_uri())
-    assert elsewhere(requests(browser)) == ["http://127.0.0.1:9/a.png"]
-
-
-@pytest.mark.browser
-def test_search_finds_pages_without_a_server(site: Path, browser: Any) -> None:
-    from selenium.webdriver.support.ui import WebDriverWait  # noqa: PLC0415
-
-    size = {"width": 1400, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    browser.get((site / "extending" / "index.html").as_uri())
-    field = browser.find_element("css selector", "input.md-search__input")
-    field.click()
-    field.send_keys("binary tree")
-    links = "return [...document.querySelectorAll('.md-search-result__link')].map(each => each.href)"
-    found = WebDriverWait(browser, 20).until(lambda shown: shown.execute_script(links))
-    assert any("counters.html" in url for url in found), found
-    assert elsewhere(requests(browser)) == []
 
 
 def test_the_api_page_has_every_public_name(site: Path) -> None:

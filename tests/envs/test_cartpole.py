@@ -184,9 +184,6 @@ def test_first_states_fill_the_half_open_range() -> None:
 # The Gymnasium side of CartPole: the env checker, private gravities, ends of episodes.
 
 ID = "dprl/CartPoleGravity-v0"
-# Pixels from the axle to the middle of what is seen of the pole: 10 x 125 px, its own middle 57.5 px from the axle,
-# which hides a disc of radius 5 px.
-SEEN = 57.5 * 1250 / (1250 - 25 * math.pi)
 
 Step = tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]
 

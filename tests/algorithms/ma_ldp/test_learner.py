@@ -78,12 +78,6 @@ def test_each_of_more_agents_than_actions_prefers_an_action(value: Any) -> None:
     assert found._planning.chances[0, env.start].max(axis=1).tolist() == [1.0] * 3
 
 
-def uneven() -> LinearMixtureMDP:
-    """Two agents with rewards at the same places, a tenth as large for one of them; alone, each would learn its own."""
-    mdp = NetworkMDP().build()
-    return dataclasses.replace(mdp, rewards=np.array([[0.1], [1.0]]) * mdp.common_rewards)
-
-
 def test_agents_correct_the_estimates_of_their_own() -> None:
     """At every stage, corrections are (r_i - estimate of agent i) psi at one state, for all agents i."""
     mdp = NetworkMDP(n_agents=3, gap=0.05).build()
