@@ -16,8 +16,7 @@ from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.reports.charts import COLOURS, MOST_LINES, MOST_PANELS, NEUTRAL, Chart, colours_of, report_charts
 from dprl.platform.results.cells import Cell
 from dprl.platform.results.compare import groups_of
-from tests.platform.reports.cases import NONE, cell, jdp
-from tests.platform.reports.chart_cases import LDP, chart, labelled, mixed, of, report_cell
+from tests.platform.reports.cases import LDP, NONE, cell, chart, jdp, labelled, mixed, of, report_cell
 
 
 def lines(found: Chart) -> dict[str, pd.DataFrame]:

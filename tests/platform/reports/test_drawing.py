@@ -16,8 +16,7 @@ from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.reports.charts import report_charts
 from dprl.platform.reports.drawing import FORMATS, draw, render, style_of
 from dprl.platform.results.cells import Cell
-from tests.platform.reports.cases import NONE, jdp
-from tests.platform.reports.chart_cases import LDP, chart, mixed, of, report_cell
+from tests.platform.reports.cases import LDP, NONE, chart, jdp, mixed, of, report_cell
 
 ALGORITHMS = ("private_ucb_vi", "private_ucb_po", "bernstein_vi")
 COLUMN = 3.25

@@ -15,6 +15,7 @@ from dprl.platform.command_line import main
 from dprl.platform.reports import report
 from dprl.platform.reports.report import SweepReport
 from dprl.platform.results import cells as results_cells
+from tests.platform.reports.cases import page_of, text_of
 from tests.platform.reports.conftest import SWEEP
 
 pytestmark = pytest.mark.usefixtures("one_drawing")
@@ -214,3 +215,19 @@ def test_what_cannot_be_asked_for_is_refused(home: Path, tmp_path: Path, capsys:
     told = output(capsys, home, "small", "--out", file, code=2)
     assert "--out: must be a folder that can be written" in told
     assert "SWEEP: must be a sweep in " in output(capsys, home, "smal", code=2)
+
+
+def test_the_path_of_a_sweeps_folder_names_the_sweep(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(home)
+    assert "small: 10 of 10 cells done" in text_of(page_of(home, "sweeps/small/"))
+    assert "small: 10 of 10 cells done" in text_of(page_of(tmp_path, "sweeps/small"))  # of another home
+    told = output(capsys, home, "results/small", "--out", tmp_path, code=2)
+    assert "got 'results/small'; give its name: small\n" in told
+
+
+def test_a_sweep_without_a_finished_cell_is_refused(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.rmtree(copy / "sweeps" / "small" / "cells")
+    told = output(capsys, copy, "small", code=2)
+    assert "SWEEP: must be finished, and has no finished cell, got 'small'; resume with `dprl run " in told
