@@ -11,7 +11,7 @@ import yaml
 
 from dprl.algorithms import ALGORITHMS
 from dprl.envs import ENVIRONMENTS
-from dprl.platform.configs.config import apply_override, config_files, load_cells, read_config
+from dprl.platform.configs.config import config_files, load_cells, read_config
 from dprl.platform.configs.experiment import labels_of, read_experiment
 from dprl.platform.configs.grid import expand
 from dprl.platform.configs.yaml_text import read_yaml, write_yaml
@@ -78,16 +78,6 @@ def test_words_that_yaml_1_1_would_change_stay_text(tmp_path: Path, text: str) -
     assert read_config(write(tmp_path, f"value: {text}\n"))["value"] == text
 
 
-@pytest.mark.parametrize(("text", "value"), [("08", 8), ("010", 10), ("0010", 10)])
-def test_leading_zeros_change_no_number(tmp_path: Path, text: str, value: int) -> None:
-    file = write(tmp_path, yaml.safe_dump(BASE).replace("epsilon: 1.0", f"epsilon: {text}"))
-    overrides = [f"seeds={text}", f"env.horizon={{grid_search: [4, {text}]}}"]
-    cells = load_cells(file, overrides)
-    keys = ("privacy.epsilon", "seeds", "env.horizon")
-    found = [tuple(cell.parameters()[key] for key in keys) for cell in cells]
-    assert found == [(value, value, 4), (value, value, value)]
-
-
 @pytest.mark.parametrize(
     "text", ["08", "1e5", "010", "1_0", "no", "yes", "12:30", "2026-01-01", "0o10", ".5", "~", "="]
 )
@@ -112,17 +102,6 @@ def test_overrides_are_yaml_and_reach_into_sections(tmp_path: Path) -> None:
     (cell,) = load_cells(file, overrides)
     assert cell.parameters() | {"env.horizon": 7, "algorithm.beta": 0.2, "privacy.model": "ldp"} == cell.parameters()
     assert cell.seeds == 10
-
-
-def test_an_override_may_be_a_grid_and_a_value_may_hold_an_equals_sign() -> None:
-    raw: dict[str, Any] = {"a": {"b": 1}}
-    apply_override(raw, "a.b={grid_search: [1, 2]}")
-    apply_override(raw, "c=x=y")
-    assert raw == {"a": {"b": {"grid_search": [1, 2]}}, "c": "x=y"}
-
-
-def test_a_mapping_without_grids_is_one_point() -> None:
-    assert expand(BASE) == [BASE]
 
 
 def test_grids_multiply_in_the_order_of_the_file_the_last_varying_fastest() -> None:
@@ -231,9 +210,3 @@ def test_an_override_reaches_every_alternative_that_has_the_section(tmp_path: Pa
     assert (raw["seed"], "episodes" in raw) == (3, False)
     nested = read_config(write(tmp_path, yaml.safe_dump(JOINT)), ["privacy={model: ldp, epsilon: 3}"])
     assert [one["privacy"] for one in nested["grid_search"][1]["grid_search"]] == [{"model": "ldp", "epsilon": 3}] * 2
-
-
-def test_the_label_has_no_keys_of_other_algorithms_or_environments() -> None:
-    random = {"name": "random_mdp", "n_states": 3, "horizon": 4}
-    cells = [read_experiment({**BASE, "env": env}) for env in (BASE["env"], random)]
-    assert labels_of(cells) == ["riverswim", "random_mdp"]

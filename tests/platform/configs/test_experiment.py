@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -146,30 +145,6 @@ def test_parameters_are_dotted_paths_with_every_default() -> None:
 def test_labels_tell_cells_apart_by_what_varies() -> None:
     cells = [cell(privacy={"model": "none"}), cell(privacy=jdp(0.5)), cell(privacy=jdp(2))]
     assert labels_of(cells) == ["none", "jdp epsilon=0.5", "jdp epsilon=2"]
-
-
-def test_a_label_names_epsilon_also_where_only_the_trust_model_varies() -> None:
-    cells = [cell(privacy={"model": "none"}), cell(privacy=jdp(1))]
-    assert labels_of(cells) == ["none", "jdp epsilon=1"]
-
-
-def test_text_settings_show_without_their_key_and_a_single_cell_by_its_privacy() -> None:
-    cells = [cell(privacy=jdp(1)), cell(privacy=jdp(1, calibration="printed"))]
-    assert labels_of(cells) == ["certified", "printed"]
-    assert labels_of([cell()]) == ["jdp epsilon=1"]
-
-
-def test_an_experiment_cannot_be_changed() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        cell().episodes = 5  # type: ignore[misc]
-
-
-def test_the_planned_certificate_is_that_of_the_issue_for_printed_central_noise() -> None:
-    """[CZ22] with H = 5, K = 1000: 2.895 pure, and (0.6836, 1e-6)."""
-    found = cell(privacy=jdp(1, calibration="printed")).certificate()
-    assert found.proved_epsilon == pytest.approx(2.895, abs=5e-4)
-    assert found.epsilon_at_delta[1e-6] == pytest.approx(0.6836, abs=5e-4)
-    assert found.claimed_epsilon == 1
 
 
 def test_the_planned_certificate_is_that_of_a_finished_run() -> None:

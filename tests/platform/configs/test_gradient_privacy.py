@@ -10,7 +10,6 @@ import pytest
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import read_experiment, varies
 from dprl.platform.errors import UserError
-from dprl.platform.reports.listing import listing, listing_text
 from dprl.privacy import GradientPrivacy
 from tests.platform.gradient_cases import LDP, NONE, SIGNS, cell, raw
 
@@ -113,25 +112,3 @@ def test_models_of_one_name_are_compared_among_their_kind_only() -> None:
     scales: list[dict[str, Any]] = [{"algorithm.name": "pucb", "algorithm.scale": scale} for scale in (1.0, 0.5)]
     assert not varies("algorithm.scale", [scales[0], {"algorithm.name": "other"}])
     assert varies("algorithm.scale", [*scales, {"algorithm.name": "other"}])
-
-
-def test_the_list_tells_the_kinds_apart() -> None:
-    models = listing("trust_models")["trust_models"]
-    assert [(entry["name"], entry["releases"]) for entry in models] == [
-        ("none", "counts"),
-        ("jdp", "counts"),
-        ("shuffle", "counts"),
-        ("ldp", "counts"),
-        ("none", "gradients"),
-        ("jdp", "gradients"),
-        ("ldp", "gradients"),
-        ("none", "statistics"),
-        ("jdp", "statistics"),
-        ("ldp", "statistics"),
-    ]
-    text = listing_text({"trust_models": models})
-    assert "for algorithms whose users release gradients" in text
-    assert "clipped_laplace | projected_random_sign | privunit" in text
-    assert "default null" in text
-    walking = next(entry for entry in listing("algorithms")["algorithms"] if entry["name"] == "walking")
-    assert (walking["plays"], walking["releases"]) == ("control task", "gradients")

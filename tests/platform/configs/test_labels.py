@@ -90,11 +90,6 @@ def test_a_label_is_text() -> None:
         read(label=7)
 
 
-def test_the_label_of_an_algorithm_has_its_place_in_the_algorithm() -> None:
-    with pytest.raises(UserError, match=r"^algorithm_label: unknown key"):
-        read(algorithm_label="Ours")
-
-
 def test_a_setting_that_others_determine_is_not_needed() -> None:
     cells = [{"env": 1, "seed": a, "horizon": b, "twice": 2 * a} for a in (1, 2) for b in (3, 4)]
     assert needed_keys(cells, ["seed", "horizon", "twice"], ["env"]) == ["seed", "horizon"]

@@ -10,7 +10,6 @@ import pytest
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import labels_of, read_experiment
 from dprl.platform.errors import UserError
-from dprl.platform.reports.listing import listing, listing_text
 from dprl.privacy import StatisticsPrivacy
 from tests.platform.message_cases import GAUSSIAN, LAPLACE, NO_CLIPS, NONE, PRINTED, cell, raw
 
@@ -59,10 +58,3 @@ def test_words_that_say_nothing_alone_have_their_names() -> None:
     labels = labels_of(cells)
     assert labels[:2] == ["printed clipping=auto rewards=public", "printed clipping=auto rewards=auto"]
     assert len(set(labels)) == len(cells)
-
-
-def test_the_list_has_the_kind_and_its_mechanisms() -> None:
-    algorithms = {entry["name"]: entry for entry in listing("algorithms")["algorithms"]}
-    assert algorithms["ma_ldp"]["releases"] == "statistics"
-    text = listing_text({"trust_models": listing("trust_models")["trust_models"]})
-    assert "gram_laplace | gram_gaussian" in text or "gram_gaussian | gram_laplace" in text

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.errors import UserError
 from dprl.privacy import NoiseConfig
@@ -91,16 +90,6 @@ def test_the_certificate_says_how_the_noise_is_drawn() -> None:
     assert "floating-point" in told[0]
     assert "random seed" not in told[1]
     assert "floating-point" not in told[1]
-
-
-def test_a_grid_may_run_over_the_arithmetic(tmp_path: Any) -> None:
-    file = tmp_path / "grid.yaml"
-    file.write_text(
-        "name: try\nalgorithm: {name: private_ucb_vi}\nenv: {name: riverswim, n_states: 3, horizon: 4}\n"
-        "privacy: {model: ldp, epsilon: 1.0}\nepisodes: 10\nseeds: 1\n"
-        "noise: {arithmetic: {grid_search: [fast, exact]}}\n"
-    )
-    assert [found.noise.arithmetic for found in load_cells(file)] == ["fast", "exact"]
 
 
 def test_how_noise_is_drawn_keeps_streams_apart_and_an_audit_does_not() -> None:

@@ -47,16 +47,6 @@ def test_draws_have_the_probabilities() -> None:
     assert abs(drawn - chance) < 4 * np.sqrt(chance * (1 - chance) / 2000)  # false alarms: 6e-5
 
 
-def test_it_plays_an_episode(policy: ActorCriticPolicy) -> None:
-    env = policy.make_env()
-    state, _ = env.reset(seed=0)
-    ended, steps = False, 0
-    while not ended:
-        state, _, terminated, truncated, _ = env.step(policy(state))
-        ended, steps = terminated or truncated, steps + 1
-    assert 5 < steps <= 200
-
-
 @pytest.mark.parametrize(
     ("parameters", "told"),
     [

@@ -11,10 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dprl.envs import GAMES, MarkovGame, MarkovGameEnv, RandomGame, make_game
-from dprl.platform.configs.experiment import read_experiment
-from dprl.platform.policies import GamePolicy, TabularPolicy, load_policy
-from dprl.platform.results.cell_folder import CellFolder
-from dprl.platform.sweeps.cell import CellRun
+from dprl.platform.policies import GamePolicy, load_policy
 from tests.platform.policies.cases import ran, written
 
 ENV = RandomGame(n_states=2, n_max_actions=2, n_min_actions=3, horizon=3)
@@ -48,24 +45,6 @@ def test_a_real_run_is_loaded_seed_by_seed(fixed_draws: None, tmp_path: Path) ->
         assert policy.env == ENV
         assert policy.exploitability == GAME.exploitability(saved["max_player"][row], saved["min_player"][row])
     assert not np.array_equal(*saved["policy"])
-
-
-def test_dp_ucbvi_leaves_a_policy_of_an_mdp(tmp_path: Path) -> None:
-    plain = {
-        "name": "small",
-        "algorithm": {"name": "dp_ucbvi"},
-        "env": {"name": "riverswim", "n_states": 3, "horizon": 4},
-        "privacy": {"model": "none"},
-        "episodes": 200,
-        "seeds": 1,
-    }
-    run = CellRun(read_experiment(plain), CellFolder(tmp_path))
-    while not run.advance(1.0).finished:
-        pass
-    policy = load_policy(tmp_path)
-    assert isinstance(policy, TabularPolicy)
-    assert policy.table.shape == (4, 3, 2)
-    assert policy((0, 0)) in {0, 1}
 
 
 def test_pairs_and_players_are_drawn_with_their_probabilities() -> None:
@@ -134,11 +113,3 @@ def test_the_guides_lines_of_plain_numpy_play_a_game(root: Path, tmp_path: Path)
         state = int(game.transitions[step, state, a, b].argmax())
         assert (after, so_far) == (state, total)
     assert len(names["played"]) == game.horizon
-
-
-def test_a_policy_is_short_in_words_and_can_be_called() -> None:
-    policy = GamePolicy(correlated(), ENV)
-    assert len(repr(policy)) < 500
-    a, b = policy((0, 0))
-    assert 0 <= a < policy.game.n_max_actions
-    assert 0 <= b < policy.game.n_min_actions

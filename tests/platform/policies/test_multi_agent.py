@@ -123,30 +123,6 @@ def test_agents_of_a_network_are_those_of_its_parallel_environment() -> None:
     assert env.agents == []
 
 
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        ({"mixture": "soccer"}, r"^mixture must be one of network_mdp, got 'soccer', a two-player"),
-        ({"mixture": "network_mdp", "gap": 0.5}, r"^gap must be at most"),
-    ],
-)
-def test_a_config_of_no_mixture_is_refused(config: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        mixture_env(config)
-
-
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        ({"game": "riverswim"}, r"^game must be one of .*, got 'riverswim', a finite MDP; "),
-        ({"game": "soccer", "horizon": 0}, r"^horizon must be an integer of at least 1"),
-    ],
-)
-def test_a_config_of_no_game_is_refused(config: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        game_env(config)
-
-
 def test_one_player_is_a_module() -> None:
     env = RandomGame(n_states=2, n_max_actions=2, n_min_actions=3, horizon=3)
     table = np.random.default_rng(0).dirichlet(np.ones(6), size=(3, 2)).reshape(3, 2, 2, 3)
