@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -12,7 +10,6 @@ from scipy import stats
 
 from dprl.platform.results.inference import (
     LEVEL,
-    Effect,
     effect,
     estimate,
     holm,
@@ -143,51 +140,13 @@ def test_infinite_values_open_the_interval_above() -> None:
     assert median_interval(np.full(6, math.inf)) == (math.inf, math.inf, math.inf)
 
 
-def pairs_of(cells: Sequence[np.ndarray]) -> list[tuple[int, int]]:
-    return list(itertools.combinations(range(len(cells)), 2))
-
-
-def all_pairs(cells: Sequence[np.ndarray], *, log: bool = False) -> list[Effect]:
-    """The effects of all pairs of these cells as one family."""
-    found = [effect(cells[i], cells[j], scale_of(cells[i], cells[j]) if log else "linear") for i, j in pairs_of(cells)]
-    adjusted = holm([each.p_value for each in found])
-    return [each._replace(adjusted=p) for each, p in zip(found, adjusted, strict=True)]
-
-
 def test_holm_is_that_of_the_definition() -> None:
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([0.5, 0.9]) == [1.0, 1.0]
     assert holm([]) == []
 
 
-def test_every_pair_has_welchs_test() -> None:
-    generator = np.random.default_rng(0)
-    cells = [generator.normal(size, size, n) for size, n in ((1, 4), (2, 6), (9, 5))]
-    pairs = all_pairs(cells)
-    expected = [stats.ttest_ind(cells[i], cells[j], equal_var=False).pvalue for i, j in ((0, 1), (0, 2), (1, 2))]
-    assert [pair.p_value for pair in pairs] == pytest.approx(expected)
-    assert [pair.adjusted for pair in pairs] == pytest.approx(holm(expected))
-    at_level = pairs[0]._replace(adjusted=LEVEL)
-    assert at_level.significant
-    assert not at_level._replace(adjusted=1.001 * LEVEL).significant
-
-
-def test_what_differs_is_distinguished_among_many_equal_ones() -> None:
-    generator = np.random.default_rng(1)
-    cells = [generator.normal(0.0, 1.0, 6) for _ in range(9)] + [generator.normal(20.0, 1.0, 6)]
-    apart = {pair for pair, found in zip(pairs_of(cells), all_pairs(cells), strict=True) if found.significant}
-    assert apart == {(i, 9) for i in range(9)}
-
-
-def test_cells_of_two_seeds_are_in_no_test() -> None:
-    values = np.array([1.0, 2.0, 3.0])
-    one, *others = all_pairs([values, values + 10.0, values[:2]])
-    assert one.adjusted == one.p_value
-    assert all(math.isnan(pair.adjusted) and not pair.significant for pair in others)
-
-
-def test_a_cell_with_a_seed_at_zero_is_compared_by_differences_and_keeps_the_seed() -> None:
-    cells = [np.array([0.0, 1.0, 2.0]), np.array([3.0, 4.0, 5.0]), np.array([6.0, 7.0, 9.0])]
-    zero, _, positive = all_pairs(cells, log=True)
-    assert (zero.scale, positive.scale) == ("linear", "log")
-    assert zero.value == pytest.approx(-3.0)
+def test_a_difference_is_significant_up_to_the_level_after_adjustment() -> None:
+    found = effect(np.array([1.0, 2.0, 3.0]), np.array([11.0, 12.0, 13.0]), "linear")
+    for adjusted, significant in ((LEVEL, True), (1.001 * LEVEL, False), (math.nan, False)):
+        assert found._replace(adjusted=adjusted).significant == significant

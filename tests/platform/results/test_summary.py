@@ -8,16 +8,14 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from dprl.algorithms import TabularMDPConfig
+from dprl.algorithms import Metric, TabularMDPConfig
 from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.results.inference import estimate
 from dprl.platform.results.summary import (
     SATURATION_NOTE,
     by_seed,
     columns,
-    full_label,
     learned_nothing,
-    results_in,
     summary_row,
     unit_of,
 )
@@ -84,25 +82,10 @@ def test_the_summary_row_names_the_theorem_that_covers_the_settings() -> None:
     assert found[1:] == ["", ""]
 
 
-def test_the_summary_row_says_when_the_regret_has_halved() -> None:
-    one = read_experiment({**RAW, "episodes": 8})
-    some = records([[1.0, 0.5, 0.5, 0.5], [1.0, 1.0, 0.5, 0.5], [1.0, 1.0, 1.0, 1.0]])
-    row = summary_row(one, finished(one, some))
-    assert (row["halved_at"], row["halved_share"]) == pytest.approx((6.0, 2 / 3))
-    assert math.isnan(row["halved_at_lower"])
-
-
 def test_saturation_is_a_mean_over_episodes_whatever_the_length_of_a_block() -> None:
     one = read_experiment(RAW)
     some = pd.DataFrame([(0, 1, 1.0, 1.0, 1.0), (0, 4, 2.0, 1 / 3, 0.2)], columns=columns(TabularMDPConfig.metrics))
     assert summary_row(one, finished(one, some))["saturated"] == pytest.approx(0.4)
-
-
-def test_a_cell_without_privacy_has_infinite_proved_epsilon_and_no_claim() -> None:
-    one = read_experiment({**RAW, "privacy": {"model": "none"}})
-    row = summary_row(one, finished(one, records([[1.0, 0.5]])))
-    assert row["proved_epsilon"] == math.inf
-    assert row["claimed_epsilon"] is None
 
 
 @pytest.mark.parametrize(("share", "noted"), [(1.0, True), (0.995, True), (0.99, False), (0.2, False)])
@@ -139,13 +122,6 @@ def test_the_summary_row_of_a_game_has_gaps_with_their_bands() -> None:
     assert not {key for key in other if "gap" in key or "exploit" in key}
 
 
-def test_results_are_metrics_of_the_output_policy_wherever_they_are_columns() -> None:
-    found = ["cell", "gap", "smallest_gap", "exploitability", "infeasible", "regret"]
-    assert [metric.name for metric in results_in(found)] == ["smallest_gap", "exploitability"]
-    assert [full_label(metric) for metric in results_in(found[:3])] == ["smallest gap of the output policy"]
-    assert results_in(columns(TabularMDPConfig.metrics)) == []
-
-
 @pytest.mark.parametrize(
     ("rows", "unit"),
     [
@@ -159,3 +135,9 @@ def test_results_are_metrics_of_the_output_policy_wherever_they_are_columns() ->
 )
 def test_the_unit_of_runs_is_that_of_their_algorithms(rows: list[dict[str, Any]], unit: str) -> None:
     assert unit_of(rows) == unit
+
+
+@pytest.mark.parametrize("over", ["sum", "mean"])
+def test_a_median_is_of_the_last_value(over: Any) -> None:
+    with pytest.raises(ValueError, match=f"across: must be mean with over '{over}', got 'median' for metric 'score'"):
+        Metric("score", over, "steps", across="median")

@@ -120,22 +120,6 @@ def test_plugins_and_environments_of_ones_own_travel(cluster: TwoNodes, root: Pa
     assert len(list((cluster.shared / "sweeps" / "shop" / "cells").glob("*/finished.json"))) == 2
 
 
-def test_the_module_of_an_environment_travels_without_being_a_plugin(cluster: TwoNodes, tmp_path: Path) -> None:
-    (tmp_path / "pay_env.py").write_text(
-        "import gymnasium, pay_size\nfrom gymnasium.envs.classic_control import CartPoleEnv\n"
-        "class Pole(CartPoleEnv):\n    size = pay_size.SIZE\ngymnasium.register('Pole-v0', Pole)\n"
-    )
-    (tmp_path / "pay_size.py").write_text("SIZE = 3\n")
-    learner = {"name": "dppg", "hidden": "4", "users_per_update": 10}
-    env = {"name": "control", "env_id": "pay_env:Pole-v0", "horizon": 5}
-    raw = {**CONFIG, "name": "pole", "algorithm": learner, "env": env, "privacy": {"model": "none"}}
-    (tmp_path / "pole.yaml").write_text(yaml.safe_dump(raw))
-    environment = {**cluster.environment, "PYTHONPATH": str(tmp_path)}
-    done = dprl(*submitted(cluster, tmp_path / "pole.yaml"), environment=environment)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert len(list((cluster.shared / "sweeps" / "pole" / "cells").glob("*/finished.json"))) == 1
-
-
 def test_a_cell_that_fails(cluster: TwoNodes, config: Path) -> None:
     cells = load_cells(config, ["name=failing"])
     folder = cluster.shared / "sweeps" / "failing" / "cells"
@@ -191,36 +175,3 @@ def test_it_goes_on_when_no_longer_followed(cluster: TwoNodes, config: Path) -> 
             [*ray, *words, *where.split()], capture_output=True, text=True, env=environment, check=True
         )
     assert "interrupted; what is done is kept, resume with: dprl submit " in done.stdout
-
-
-REFUSED = {
-    "no storage": (["--tracking-uri", "http://127.0.0.1:9"], "--storage: must be given for a cluster"),
-    "own folder": (["--storage", "runs"], "--storage: must be an absolute path, the same on every node"),
-    "bucket": (["--storage", "s3://bucket/runs"], "--storage: must be a folder that every node sees"),
-    "no server": (["--storage", "/shared"], "tracking-uri: must be a server on a cluster of 2 nodes"),
-    "file": (["--storage", "/s", "--tracking-uri", "sqlite:////s/m.db"], "tracking-uri: must be a server on a"),
-    "password": (
-        ["--storage", "/s", "--tracking-uri", "http://me:hidden@h"],
-        "tracking-uri: must have no user, password or token",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_work_is_not_sent(case: str, cluster: TwoNodes, config: Path) -> None:
-    words, said = REFUSED[case]
-    done = dprl("submit", str(config), "--address", cluster.dashboard, *words, environment=cluster.environment)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"dprl: {said}")
-    assert done.stderr.count("\n") == 1
-    assert "hidden" not in done.stderr
-
-
-def test_without_the_token(cluster: TwoNodes, config: Path, tmp_path: Path) -> None:
-    nobody = {**plain_environment(), "HOME": str(tmp_path)}
-    done = dprl(*submitted(cluster, config), environment=nobody)
-    assert done.returncode == 2
-    assert "asks for a token, and none was found; set RAY_AUTH_TOKEN, or" in done.stderr
-    other = dprl(*submitted(cluster, config), environment={**nobody, "RAY_AUTH_TOKEN": "another"})
-    assert other.returncode == 2
-    assert "refuses the token" in other.stderr

@@ -225,10 +225,6 @@ def test_blocks_are_short_at_first_even_later_and_end_with_the_run(episodes: int
     assert (ends[1:] <= factor * ends[:-1] + 2).all()
 
 
-def test_the_smallest_run_has_two_episodes(tmp_path: Path) -> None:
-    assert finish(CellRun(experiment(episodes=2, seeds=1), CellFolder(tmp_path)))["episode"].tolist() == [1, 2]
-
-
 def cut_checkpoint(folder: Path) -> str:
     file = folder / "state.npz"
     file.write_bytes(file.read_bytes()[:-40])
@@ -307,37 +303,3 @@ def test_only_its_owner_may_read_a_checkpoint(tmp_path: Path, monkeypatch: pytes
         assert stat.S_IMODE(run.folder.records_file.stat().st_mode) == 0o644
     finally:
         os.umask(umask)
-
-
-def test_a_cell_of_a_game_keeps_what_is_reported_after_the_last_episode_of_a_block(tmp_path: Path) -> None:
-    game = {"name": "random_game", "n_states": 2, "n_max_actions": 2, "n_min_actions": 2, "horizon": 2}
-    one = read_experiment(
-        {
-            "name": "try",
-            "algorithm": {"name": "dp_nash_vi", "bonus_scale": 0.01},
-            "env": game,
-            "privacy": MODELS[0],
-            "episodes": 300,
-            "seeds": 2,
-        }
-    )
-    records = finish(CellRun(one, CellFolder(tmp_path)))
-    assert list(records.columns) == columns(one.algorithm.metrics)
-    learner = one.build(0)
-    for row in records[records["seed"] == 0].itertuples():
-        found = learner.learn(int(row.episode) - learner.episodes_done)  # type: ignore[arg-type]
-        assert (row.gap, row.smallest_gap, row.exploitability) == (
-            found["gap"],
-            found["smallest_gap"],
-            found["exploitability"],
-        )
-    assert records.groupby("seed")["smallest_gap"].is_monotonic_decreasing.all()
-    assert (records["smallest_gap"] <= records["gap"]).all()
-    with np.load(tmp_path / "policy.npz") as tables:
-        assert {key: tables[key].shape for key in tables.files} == {
-            "seed": (2,),
-            "policy": (2, 2, 2, 2, 2),
-            "max_player": (2, 2, 2, 2),
-            "min_player": (2, 2, 2, 2),
-        }
-    assert {file.name for file in tmp_path.iterdir()} >= ARTIFACTS

@@ -47,12 +47,6 @@ def test_plain_lines_tell_how_long_it_will_take(clock: list[float]) -> None:
     ]
 
 
-def test_quiet_means_only_problems(clock: list[float]) -> None:
-    stream = io.StringIO()
-    go(ProgressDisplay(quiet=True, stream=stream), clock)
-    assert stream.getvalue() == "MLflow: away\n"
-
-
 def test_the_log_has_everything_with_its_time(tmp_path: Path, clock: list[float]) -> None:
     file = tmp_path / "logs" / "sweep.log"
     go(ProgressDisplay(quiet=True, stream=io.StringIO(), log=file), clock)

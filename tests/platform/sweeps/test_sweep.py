@@ -14,10 +14,8 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
-from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
-from dprl.platform.api import load
 from dprl.platform.command_line import main
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
@@ -227,14 +225,6 @@ def test_no_table_shows_a_cell_that_runs_again(tmp_path: Path, monkeypatch: pyte
     assert len(layout.finished_cells()) == (0 if fresh else 1)
 
 
-def test_the_table_forgets_cells_that_were_deleted_by_hand(tmp_path: Path) -> None:
-    cells = cells_of(tmp_path)
-    run_sweep(cells, options(tmp_path / "home"))
-    layout = SweepLayout(tmp_path / "home", "small")
-    shutil.rmtree(layout.cell_folder(cells[0].digest))
-    assert load(layout.folder).frame["cell"].tolist() == [cells[1].digest]
-
-
 def test_two_sweeps_of_one_name_do_not_run_at_once(tmp_path: Path) -> None:
     layout = SweepLayout(tmp_path / "home", "small")
     with layout.lock(), pytest.raises(UserError, match=r"^sweep small is in use by process"):
@@ -377,20 +367,6 @@ def test_files_of_another_node_may_be_seen_later(tmp_path: Path, monkeypatch: py
     assert late or "it finished, but not in " in result.failed[0]
 
 
-def test_a_sweep_that_is_stopped_before_its_first_cell_has_nothing_to_summarise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def interrupted(self: LockedCell) -> object:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(LockedCell, "advance", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        run_sweep(cells_of(tmp_path), options(tmp_path / "home"))
-    told = capsys.readouterr().err
-    assert "no finished cell: nothing to summarise" in told
-    assert "summary.csv" not in told
-
-
 @pytest.mark.parametrize("fresh", [True, False])
 def test_a_call_that_is_refused_when_mlflow_opens_changes_nothing(tmp_path: Path, fresh: bool) -> None:
     cells, home = cells_of(tmp_path), tmp_path / "home"
@@ -432,18 +408,6 @@ def test_a_kill_while_cells_are_deleted_leaves_none_that_counts_as_finished(
     assert records(after) == whole
 
 
-def test_runs_that_mlflow_refused_are_not_named_at_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def refused(*_: object) -> None:
-        raise MlflowException("disk is full")
-
-    monkeypatch.setattr("dprl.platform.tracking.exporter.Exporter._record", refused)
-    result = run_sweep(cells_of(tmp_path), options(tmp_path / "home"))
-    assert result.unwritten[0].startswith("MLflow: MlflowException: disk is full; nothing is lost, ")
-    assert "\nMLflow    " not in capsys.readouterr().err
-
-
 def test_runs_are_ended_whatever_the_report_comes_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> list[Path]:
         raise RuntimeError("a figure that nobody can draw")
@@ -462,13 +426,3 @@ def test_a_file_that_cannot_be_written_is_reported_by_the_exit_code(
     (tmp_path / "home" / "sweeps" / "small" / "summary.csv").mkdir(parents=True)
     assert main(["run", str(tmp_path / "config.yaml")]) == 1
     assert "not written: " in capsys.readouterr().err
-
-
-def test_labels_are_in_the_title_of_the_certificate_page(tmp_path: Path) -> None:
-    labelled = {**CONFIG["algorithm"], "label": "Ours"}  # type: ignore[dict-item]
-    private = {"model": "jdp", "epsilon": 1.0}
-    swept = run_sweep(
-        cells_of(tmp_path, label="Figure 2", algorithm=labelled, privacy=private), options(tmp_path / "home")
-    )
-    (page,) = swept.folder.glob("cells/*/certificate.html")
-    assert "Privacy certificate: riverswim: Figure 2, jdp epsilon=1 (" in page.read_text()

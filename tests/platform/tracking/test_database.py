@@ -52,11 +52,6 @@ def test_what_is_no_database_is_reported_at_once(
         TrackingStore(f"sqlite:///{file}", None).require_reachable()
 
 
-def test_a_name_that_is_too_long_is_reported_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"tracking-uri: must be usable by MLflow \(File name too long\)"):
-        TrackingStore(f"sqlite:///{tmp_path}/{'x' * 300}.db", None).require_reachable()
-
-
 @pytest.mark.parametrize("content", [b"", None])
 def test_a_new_or_empty_file_is_usable(tmp_path: Path, content: bytes | None) -> None:
     if content is not None:

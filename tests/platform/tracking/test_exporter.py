@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import getpass
 import itertools
 import os
@@ -17,8 +16,7 @@ from mlflow.exceptions import MlflowException
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.errors import UserError
-from dprl.platform.results.layout import SweepLayout
-from dprl.platform.results.summary import summary_row
+from dprl.platform.results.layout import SweepCell, SweepLayout
 from dprl.platform.sweeps.cell import LockedCell
 from dprl.platform.tracking.exporter import Exporter
 from dprl.platform.tracking.store import EXPERIMENT, TrackingStore, runs_page
@@ -64,30 +62,18 @@ def test_a_cell_is_a_nested_run_with_its_parameters_curves_and_artifacts(home: P
     assert [child.data.tags["theorem"] for child in children] == [cell.experiment.theorem or "none" for cell in cells]
 
 
-def test_counts_are_tags_so_that_they_draw_no_charts(home: Path) -> None:
-    record_all(opened(home), cells_in(home))
-    parent, _ = runs(home)
-    assert parent.data.tags["cells"] == "2"
-    assert not {key for key in parent.data.metrics if "cells" in key}
+def record_grid(home: Path, grid: list[SweepCell]) -> None:
+    record_all(opened(home, cells=grid), grid)
 
 
-def test_constants_are_at_step_0_in_groups(home: Path) -> None:
-    """MLflow draws a bar chart of a metric with last step 0; groups are sections of its charts."""
+def test_a_cell_outside_the_grid_is_reported_from_those_in_it(home: Path) -> None:
     cells = cells_in(home)
     record_all(opened(home), cells)
-    run = runs(home)[1][1]
-    curves = {key for key in run.data.metrics if key.startswith(("curve/", "interval/"))}
-    constants = run.data.metrics.keys() - curves
-    groups = {key.partition("/")[0] for key in constants}
-    assert {"cell", "privacy", "reached", "time"} <= groups <= {"cell", "derived", "privacy", "reached", "time"}
-    client = client_of(home)
-    for key in constants:
-        assert [point.step for point in client.get_metric_history(run.info.run_id, key)] == [0], key
-    # MLflow's compare page plots first the settings that reports compare.
-    assert min(run.data.metrics) == "cell/regret"
-    row = summary_row(cells[1].experiment, cells[1].folder.results())
-    for name in ("regret", "regret_lower", "regret_upper"):
-        assert run.data.metrics[f"cell/{name}"] == pytest.approx(row[name], rel=1e-12)
+    only_private = ["jdp epsilon=1", "earlier: none"]
+    for grid, names in ((cells[1:], only_private), (cells[1:], only_private), (cells, ["none", "jdp epsilon=1"])):
+        record_grid(home, grid)
+        children = runs(home)[1]
+        assert [child.info.run_name for child in children] == names
 
 
 def test_the_name_of_a_claim_that_fails_says_so(home: Path) -> None:
@@ -102,16 +88,6 @@ def test_the_name_of_a_claim_that_fails_says_so(home: Path) -> None:
         locked.close()
     record_all(opened(home), cells)
     assert {run.info.run_name for run in runs(home)[1]} == {f"{cells[0].label} | FAILS", "none"}
-
-
-def test_an_infinite_epsilon_is_a_tag_and_no_metric(home: Path) -> None:
-    record_all(opened(home), cells_in(home))
-    open_run = runs(home)[1][0]
-    assert open_run.info.run_name == "none"
-    assert "privacy/certified_epsilon" not in open_run.data.metrics
-    metrics = open_run.data.metrics
-    assert ("reached/halved_at" in metrics) == (metrics["reached/halved_share"] > 0.5)
-    assert open_run.data.tags["proved_epsilon"] == "inf"
 
 
 def test_curves_are_means_over_seeds_by_episode(home: Path) -> None:
@@ -165,15 +141,6 @@ def test_no_run_stays_running(home: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert [run.info.status for run in (parent, *children)] == ["KILLED", "KILLED"]
     record_all(opened(home), cells)
     assert [run.info.status for run in runs(home)[1]] == ["FINISHED", "FINISHED"]
-
-
-def test_a_run_lasts_as_long_as_its_cell(home: Path) -> None:
-    cells = cells_in(home)
-    record_all(opened(home), cells)
-    for cell, child in zip(cells, runs(home)[1], strict=True):
-        results = cell.folder.results()
-        times = [child.info.start_time / 1000, child.info.end_time / 1000]
-        assert times == pytest.approx([results.finished_at - results.seconds, results.finished_at], abs=0.002)
 
 
 def test_a_cell_that_ran_again_is_written_again(home: Path) -> None:
@@ -246,14 +213,6 @@ def test_a_failure_is_reported_until_it_is_repaired(home: Path) -> None:
     assert "failure" not in repaired.data.tags
 
 
-def test_a_longer_label_renames_the_run(home: Path) -> None:
-    cells = cells_in(home)
-    record_all(opened(home), cells)
-    renamed = [dataclasses.replace(cell, label=f"horizon=3 {cell.label}") for cell in cells]
-    record_all(opened(home), renamed)
-    assert [run.info.run_name for run in runs(home)[1]] == [cell.label for cell in renamed]
-
-
 def test_fresh_starts_new_runs(home: Path) -> None:
     cells = cells_in(home)
     record_all(opened(home), cells)
@@ -274,13 +233,6 @@ def test_a_deleted_experiment_is_bad_input(home: Path) -> None:
     with pytest.raises(UserError, match=f"was deleted.*{remedy}") as caught:
         opened(home)
     assert "\n" not in str(caught.value)
-
-
-def test_the_default_store_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    store = TrackingStore.choose(Path("runs"), None)
-    assert store.uri == f"sqlite:///{tmp_path}/runs/mlflow.db"
-    assert store.artifact_root == tmp_path / "runs" / "artifacts"
 
 
 @pytest.mark.parametrize("name", ["a b%20c?d#e", "a b#é"])

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from mlflow.entities import ViewType
 from mlflow.exceptions import MlflowException
-from mlflow.tracking import MlflowClient
 
 from dprl.platform.results.layout import SweepLayout
 from dprl.platform.tracking.store import EXPERIMENT
@@ -49,16 +45,6 @@ def test_a_folder_keeps_the_sweep_s_id_and_mends_a_damaged_one(tmp_path: Path) -
     assert len(first.sweep_id()) == 32
 
 
-def twice(request: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a request whose first answer is lost, so that MLflow repeats it silently."""
-
-    def repeated(*words: object, **more: object) -> Any:
-        request(*words, **more)
-        return request(*words, **more)
-
-    return repeated
-
-
 def test_a_run_whose_answer_is_lost_is_made_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cells, warned = cells_in(home), list[str]()
     exporter = opened(home)
@@ -75,10 +61,3 @@ def test_a_run_whose_answer_is_lost_is_made_once(home: Path, monkeypatch: pytest
     assert warned == ["MLflow: MlflowException: the answer was lost; the rest is written later"]
     parent, children = runs(home)
     assert [run.info.status for run in (parent, *children)] == ["FINISHED"] * 3
-
-
-def test_an_experiment_that_somebody_makes_meanwhile_is_taken(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MlflowClient, "create_experiment", twice(MlflowClient.create_experiment))
-    record_all(opened(home), cells_in(home))
-    found = client_of(home).search_experiments(view_type=ViewType.ALL)
-    assert [one.name for one in found if one.name != "Default"] == [EXPERIMENT]
