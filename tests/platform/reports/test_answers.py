@@ -180,7 +180,12 @@ def test_a_cell_has_its_environment_its_settings_and_the_cost_of_privacy() -> No
     assert {row["Group"] for row in rows} == {"riverswim horizon=4", "random_mdp horizon=6"}
     named = ["bonus_scale=1, none", "bonus_scale=1, jdp", "bonus_scale=0.1, jdp", ", jdp"]
     assert all(part in row["Cell"] for part, row in zip(named, rows, strict=True))
-    assert [row["Cost of privacy"] for row in rows] == ["", "9.1\u00d7 [7.3, 11]", "9.1\u00d7 [7.3, 11]", ""]
+    assert [row["Cost of privacy (against its own run without)"] for row in rows] == [
+        "",
+        "9.1\u00d7 [7.3, 11]",
+        "9.1\u00d7 [7.3, 11]",
+        "",
+    ]
 
 
 def test_claims_are_counted_by_verdict() -> None:

@@ -16,7 +16,7 @@ from mlflow.exceptions import MlflowException
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.errors import UserError
-from dprl.platform.results.layout import SweepCell, SweepLayout
+from dprl.platform.results.layout import SweepLayout
 from dprl.platform.sweeps.cell import LockedCell
 from dprl.platform.tracking.exporter import Exporter
 from dprl.platform.tracking.store import EXPERIMENT, TrackingStore, runs_page
@@ -60,20 +60,6 @@ def test_a_cell_is_a_nested_run_with_its_parameters_curves_and_artifacts(home: P
     assert (private.tags["trust_model"], private.tags["verdict"]) == ("jdp", "holds")
     assert (private.tags["algorithm"], private.tags["proved_epsilon"]) == ("private_ucb_vi", "1")
     assert [child.data.tags["theorem"] for child in children] == [cell.experiment.theorem or "none" for cell in cells]
-
-
-def record_grid(home: Path, grid: list[SweepCell]) -> None:
-    record_all(opened(home, cells=grid), grid)
-
-
-def test_a_cell_outside_the_grid_is_reported_from_those_in_it(home: Path) -> None:
-    cells = cells_in(home)
-    record_all(opened(home), cells)
-    only_private = ["jdp epsilon=1", "earlier: none"]
-    for grid, names in ((cells[1:], only_private), (cells[1:], only_private), (cells, ["none", "jdp epsilon=1"])):
-        record_grid(home, grid)
-        children = runs(home)[1]
-        assert [child.info.run_name for child in children] == names
 
 
 def test_the_name_of_a_claim_that_fails_says_so(home: Path) -> None:
