@@ -10,7 +10,6 @@ import logging
 import os
 import pickle
 import queue
-import re
 import signal
 import threading
 import time
@@ -43,7 +42,6 @@ _SERVERS = ("gcs_server", "raylet")
 _POLL_SECONDS = 0.5
 _PROGRESS, _CAUSE, _TRACE = "progress", "cause", "trace"
 """Keys of a step's report."""
-_COLOUR = re.compile("\x1b\\[[0-9;]*m")
 
 
 def serve(descriptor: int, address: str | None, home: str) -> None:
@@ -244,10 +242,8 @@ def trial_error(trial: Trial) -> tuple[str, str]:
         with Path(trial.pickled_error_file).open("rb") as file:
             error = pickle.load(file)
     cause = getattr(error, "cause", None) or error
-    text = _COLOUR.sub("", str(cause))
-    line = f"{type(cause).__name__}: {next((line.strip() for line in text.splitlines() if line.strip()), 'no message')}"
-    if isinstance(cause, RayActorError):
-        line = "its process died (killed, out of memory, or its node is lost)"
+    lost = "its process died (killed, out of memory, or its node is lost)"
+    line = lost if isinstance(cause, RayActorError) else f"{type(cause).__name__}: {first_line(cause)}"
     if trial.num_failures > 1:
         line += f"; it was restarted {trial.num_failures - 1} times, the limit; --max-restarts raises it"
-    return line, _COLOUR.sub("", str(error)) or line
+    return line, str(error) or line
