@@ -16,7 +16,6 @@ from typing import Any
 from dprl.algorithms import ALGORITHMS, AlgorithmConfig, Learner, Metric
 from dprl.envs import ENVIRONMENTS, Env, EnvConfig, LoggedEpisodes
 from dprl.platform.configs.sections import (
-    COUNTS,
     Keys,
     at_key,
     keys_of,
@@ -372,9 +371,6 @@ def _hash(mapping: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-_AUTO = "auto"
-
-
 def needed_keys(cells: Sequence[Mapping[str, Any]], keys: Sequence[str], always: Sequence[str]) -> list[str]:
     """Return the `keys` that are needed, besides the settings `always`, to distinguish `cells`; earlier keys first.
 
@@ -393,20 +389,8 @@ def needed_keys(cells: Sequence[Mapping[str, Any]], keys: Sequence[str], always:
 
 
 def varies(key: str, flats: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether `key` differs; 'auto' in one trust model equals an explicit name in another.
-
-    A key that only some algorithms, environments or trust models have is compared among these.
-    """
-    values = {flat[key] for flat in flats if key in flat}
+    """Whether `key` differs among the cells of the algorithms, environments or trust models that have it."""
     section = key.partition(".")[0]
-    by_class: dict[object, set[Any]] = {}
-    for flat in flats:
-        chosen = flat.get(f"{section}.name") if section in ("algorithm", "env") else _class_of(flat)
-        by_class.setdefault(chosen, set()).add(flat.get(key, _AUTO))
-    return len(values - {_AUTO}) > 1 or any(len(found) > 1 for found in by_class.values())
-
-
-def _class_of(flat: Mapping[str, Any]) -> tuple[str, object]:
-    """Return the releases, by default counts, and the trust model of a cell's dotted settings."""
-    config = ALGORITHMS.get(str(flat.get("algorithm.name")))
-    return config.releases if config is not None else COUNTS, flat.get("privacy.model")
+    chooser = f"{section}.{CHOOSERS.get(section)}"
+    having = {flat.get(chooser) for flat in flats if key in flat}
+    return len({flat.get(key) for flat in flats if flat.get(chooser) in having}) > 1

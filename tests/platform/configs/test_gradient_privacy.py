@@ -103,12 +103,7 @@ def test_what_does_not_fit_is_reported_in_one_line(changes: dict[str, Any], told
     assert told in text
 
 
-def test_models_of_one_name_are_compared_among_their_kind_only() -> None:
-    gradients = [cell(LDP), cell(SIGNS)]
-    counts = [read_experiment(raw({"model": "ldp", "epsilon": 1.0}) | COUNTS)]
-    flats = [one.parameters() for one in (*gradients, *counts)]
-    assert not varies("privacy.release_scores", flats)
-    assert not varies("privacy.families", flats)
+def test_a_key_is_compared_among_the_cells_that_can_have_it() -> None:
     scales: list[dict[str, Any]] = [{"algorithm.name": "pucb", "algorithm.scale": scale} for scale in (1.0, 0.5)]
     assert not varies("algorithm.scale", [scales[0], {"algorithm.name": "other"}])
     assert varies("algorithm.scale", [*scales, {"algorithm.name": "other"}])
