@@ -12,7 +12,6 @@ _CPU_VARIABLE = "DPRL_NUM_CPUS"
 
 _WORKER_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "RAY_CHDIR_TO_TRIAL_DIR": "0"}
 _IMPORT_PATH = "PYTHONPATH"
-TRACKING_VARIABLE = "MLFLOW_TRACKING_URI"
 
 _DRIVER_ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -34,8 +33,6 @@ _DRIVER_ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
 }
-
-
 EXPERIMENT_VARIABLE = "MLFLOW_EXPERIMENT_NAME"
 """Names the MLflow experiment of all sweeps, as for every client of MLflow."""
 
@@ -64,7 +61,7 @@ def worker_environment() -> dict[str, str]:
 
 def tracking_uri(given: str | None) -> str | None:
     """Return the address of MLflow's store: `given`, or else that of the variable that MLflow reads."""
-    return given or os.environ.get(TRACKING_VARIABLE) or None
+    return given or os.environ.get("MLFLOW_TRACKING_URI") or None
 
 
 def cpu_limit() -> int | None:

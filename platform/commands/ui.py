@@ -24,15 +24,12 @@ def ui(*, port: Annotated[int, whole(1, 65535, "TCP port")] = 5000, storage: Sto
     from dprl.platform.tracking.store import TrackingStore, runs_page
 
     home = Home(home_folder(storage, written=False).resolve())
-    elsewhere = _elsewhere() if storage is None else ""
     database = home.database
     if not database.is_file():
-        remedy = elsewhere or f"run `{command('sweep', 'smoke')}` first"
+        remedy = f"run `{command('sweep', 'smoke')}` first; runs at $MLFLOW_TRACKING_URI are shown by its own server"
         raise UserError(f"{database}: file not found; {remedy}")
     page = runs_page(database)
     _require_free(port)
-    if elsewhere:
-        print_error(f"dprl: {elsewhere}; these are the runs in {database}")
     # One worker and no job runners: each is a process of 200 MB, and looking at results needs neither.
     quiet = {
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
@@ -64,15 +61,6 @@ def _serve(words: Sequence[str], environment: Mapping[str, str]) -> int:
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(server.pid, signal.SIGTERM)
-
-
-def _elsewhere() -> str:
-    """Return a sentence about the server that sweeps write their runs to, '' if that is this machine's store."""
-    from dprl.platform.environment_variables import TRACKING_VARIABLE, tracking_uri
-    from dprl.platform.redaction import without_secrets
-
-    uri = tracking_uri(None)
-    return "" if uri is None else f"${TRACKING_VARIABLE} sends the runs of sweeps to {without_secrets(uri)}"
 
 
 def _require_free(port: int) -> None:

@@ -101,16 +101,3 @@ def test_the_command_of_a_sweep_s_last_line_shows_its_runs(
 def test_a_database_of_another_place_is_shown_by_mlflow(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     uri = f"sqlite:///{config.parent}/other.db"
     assert last_line(config, config.parent / "home", uri, capsys) == f"mlflow ui --backend-store-uri {uri}"
-
-
-def test_it_tells_where_runs_go_if_that_is_not_here(
-    config: Path, served: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:secret@host:5000")
-    told = "$MLFLOW_TRACKING_URI sends the runs of sweeps to http://...@host:5000"
-    assert main(["ui", "--port", "5793"]) == 2
-    assert capsys.readouterr().err.rstrip().endswith(f"dprl_runs/mlflow.db: file not found; {told}")
-    last_line(config, config.parent / "dprl_runs", None, capsys)
-    for words, lines in (([], 1), (["--storage", "dprl_runs"], 0)):
-        assert main(["ui", "--port", "5793", *words]) == 130
-        assert capsys.readouterr().err.count(f"dprl: {told}; these are the runs in") == lines
