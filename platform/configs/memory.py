@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from dprl.algorithms.tabular.simulator import families_of_size, narrowed
+from dprl.algorithms.tabular.simulator import families_of_size
 from dprl.envs import ControlTask
 from dprl.platform.configs.experiment import Experiment, labels_of
 from dprl.platform.errors import UserError, broken_rule
@@ -26,18 +25,19 @@ _COUNTS = 8
 """Arrays with an entry for each count: sums, releases, a message, a checkpoint's copies; half without noise."""
 _MIXTURE = 3
 """Copies of a mixture's successor lists while they are made."""
-_FEWEST_EPISODES = 2
 
 
 def build_bytes(cell: Experiment) -> float:
     """Estimate the bytes that a process needs to build the cell's environment and certify the cell."""
-    sizes = getattr(cell.env, "sizes", None)
-    if sizes is None:  # a control task, or a plugin without sizes
+    env: Any = cell.env
+    if not hasattr(env, "sizes"):  # a control task, or a plugin without sizes
         return _PROCESS
-    if hasattr(cell.env, "n_agents"):
-        return _PROCESS + _mixture_bytes(cell.env)
-    horizon, n_states, n_actions = sizes
-    layers = 1 if getattr(cell.env, "stationary", False) else horizon
+    horizon, n_states, n_actions = env.sizes
+    if hasattr(env, "n_agents"):  # a linear mixture MDP: at most three moves per agent from a node
+        moves = (3 * (env.n_intermediate + 2)) ** env.n_agents
+        lists = _MIXTURE * moves * (1 + 2 * env.n_agents)
+        return _PROCESS + float(_NUMBER * (lists + 2 * horizon * n_states * n_actions))
+    layers = 1 if getattr(env, "stationary", False) else horizon
     return _PROCESS + float(_NUMBER * _TABLES * layers * n_states**2 * n_actions)
 
 
@@ -55,7 +55,13 @@ def run_bytes(cell: Experiment) -> float:
     following = getattr(cell.env, "n_successors", n_states) if known else n_states
     n_cells = int(layers * n_states * n_actions * (following + 2))
     copies = _COUNTS if cell.privacy.model != "none" else _COUNTS // 2
-    needed += _NUMBER * copies * n_cells + _counter_bytes(cell, sizes, following, n_cells)
+    needed += _NUMBER * copies * n_cells
+    if isinstance(cell.privacy, CountPrivacy):
+        streams, schedule = Streams(cell.seed, "memory", cell.noise), getattr(cell.algorithm, "growth", None)
+        growth = schedule(cell.episodes) if schedule else 0.0
+        with suppress(ValueError):  # settings that do not fit together are refused elsewhere
+            made = cell.privacy.build(families_of_size(*sizes), cell.episodes - 1, streams, growth=growth)
+            needed += 2.0 * made.query.counter.memory(n_cells)
     return float(needed + _NUMBER * cell.seeds * horizon * n_states * n_actions)
 
 
@@ -107,32 +113,6 @@ def machine_bytes() -> float:
         cached = _number(group / "memory.stat", "inactive_file") or 0.0
         found.append(limit - max((used or 0.0) - cached, 0.0))
     return min(found)
-
-
-def _counter_bytes(cell: Experiment, sizes: tuple[int, int, int], following: int, n_cells: int) -> float:
-    """Return the bytes of the cell's counter and of the arrays made from it at the start."""
-    horizon, n_states, n_actions = sizes
-    families = families_of_size(horizon, n_states, n_actions)
-    if following < n_states:
-        families = narrowed(families, np.broadcast_to(np.int64(0), (1, following, n_states * n_actions)))
-    model: Any = cell.privacy
-    if not isinstance(model, CountPrivacy) or cell.episodes < _FEWEST_EPISODES:
-        return 0.0
-    try:
-        streams, schedule = Streams(cell.seed, "memory", cell.noise), getattr(cell.algorithm, "growth", None)
-        growth = schedule(cell.episodes) if schedule else 0.0
-        privatizer = model.build(families, cell.episodes - 1, streams, growth=growth)
-    except ValueError:
-        return 0.0  # settings that do not fit together are refused elsewhere
-    return 2.0 * float(privatizer.query.counter.memory(n_cells))
-
-
-def _mixture_bytes(env: Any) -> float:  # noqa: ANN401 - any linear mixture MDP's spec
-    """Return the bytes of the successor lists of a linear mixture MDP: at most three moves per agent from a node."""
-    horizon, n_states, n_actions = env.sizes
-    moves = (3 * (int(env.n_intermediate) + 2)) ** int(env.n_agents)
-    lists = _MIXTURE * moves * (1 + 2 * int(env.n_agents))
-    return float(_NUMBER * (lists + 2 * horizon * n_states * n_actions))
 
 
 def _number(file: Path, key: str = "", unit: str = "") -> float | None:
