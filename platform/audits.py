@@ -92,16 +92,10 @@ def attached_audit(experiment: Experiment) -> dict[str, Any]:
 
 def last_bits(experiment: Experiment) -> str | None:
     """Return a remark on the float64 noise of a cell; None if noise is not idealised."""
-    made: Any = experiment.privatizer()
-    if isinstance(made.query, CountQuery):
-        noise = made.query.law
-        if noise is None or noise.arithmetic != IDEALISED:
-            return None
-        return "those of float64 noise can reveal counts; arithmetic: exact has no such bits"
-    noises = [release.mechanism for release in made.design.releases]
+    noises = [release.mechanism for release in experiment.privatizer().design.releases]
     if all(noise is None or noise.arithmetic != IDEALISED for noise in noises):
         return None
-    return "the proof is for real numbers, and messages are float64; nothing is measured of their last bits"
+    return "those of float64 noise can reveal data: the proof is for real numbers, and nothing is measured of them"
 
 
 def _case(cell: _AuditedCell, name: str, attack: Attack | None, runs: int) -> Finding:

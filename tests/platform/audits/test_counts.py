@@ -51,7 +51,7 @@ def test_a_certified_cell_is_not_refuted(config: str, capsys: pytest.CaptureFixt
     assert "NOT REFUTED: claimed 4" in out
     assert "proved      pure epsilon 4 (exact)" in out
     assert "97.5 % confidence" in out
-    assert "last bits   those of float64 noise can reveal counts; arithmetic: exact has" in out
+    assert "last bits   those of float64 noise can reveal data: the proof is for real" in out
     assert max(map(len, out.splitlines())) <= 120
 
 
