@@ -27,7 +27,7 @@ from dprl.platform.results.cells import (
     setting_text,
     settings_in,
 )
-from dprl.platform.results.compare import SAME_EPSILON, naming_keys
+from dprl.platform.results.compare import naming_keys
 from dprl.platform.results.inference import Scale, estimate, scaled_band
 from dprl.platform.results.summary import is_final_score, is_gap, results_in, title_of, unit_of
 
@@ -73,7 +73,6 @@ class Chart:
     * tint: share of white in the line's colour, more for smaller epsilons of an algorithm
     * x, y, low, high: x is NaN for a level across all x, low and high are NaN where there is no interval
     * fill: 'full', 'left' or 'none' where the claim holds, holds only for delta > 0, or fails; '' without a marker
-    * claimed: the claimed x where the claim fails, else NaN
     * raised: whether a seed has a value below the floor of a logarithmic axis, 0 for example, and is drawn there
     * first_policy: the panel's level of the first policy, NaN if unknown
     """
@@ -201,14 +200,13 @@ def _over_epsilon(name: str, cells: Sequence[Cell], quantity: _Quantity, meaning
         found = _interval(cell, quantity, floor)
         found["first_policy"] = _first_policy(cell, quantity.metric)
         if cell.private:
-            claimed = float(cell.row.get("claimed_epsilon", math.nan))
-            fails = cell.proved > claimed * SAME_EPSILON
-            found |= {"x": cell.proved, "fill": _fill(cell), "claimed": claimed if fails else math.nan}
+            found |= {"x": cell.proved, "fill": _fill(cell)}
         points.append(found)
-    ends = {cell.proved for cell in certified}
-    ends |= {float(cell.row.get("claimed_epsilon", cell.proved)) for cell in certified}
     label = "Certified \u03b5 at the claimed \u03b4" if any(cell.delta for cell in certified) else "Certified \u03b5"
-    x, title = _ticked(f"{label} (left: more private)", ends), f"{quantity.label} against certified privacy"
+    x, title = (
+        _ticked(f"{label} (left: more private)", {cell.proved for cell in certified}),
+        f"{quantity.label} against certified privacy",
+    )
     return _charts(name, title, "points", x, floor, quantity, shown, points, every=cells, meaning=meaning)
 
 
@@ -356,7 +354,7 @@ def _charts(
         lines = _lines(cells, labels, besides, list(zip(titles, epsilons, strict=True)))
     if not curves:
         lines["tint"] = 0.0
-    missing = {"x": math.nan, "fill": "", "claimed": math.nan, "first_policy": math.nan}
+    missing = {"x": math.nan, "fill": "", "first_policy": math.nan}
     parts = [pd.DataFrame({"cell": i, **missing, **each}, range(np.size(each["y"]))) for i, each in enumerate(points)]
     table = lines.merge(pd.concat(parts), on="cell", sort=False)
     table["first_policy"] = table.groupby("panel")["first_policy"].transform("max")

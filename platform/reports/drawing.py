@@ -25,7 +25,7 @@ from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLoca
 from matplotlib.transforms import ScaledTranslation
 from scipy.optimize import isotonic_regression
 
-from dprl.platform.errors import broken_rule
+from dprl.platform.errors import broken_rule, suggestion
 from dprl.platform.reports.charts import NO_PRIVACY, Axis, Chart
 from dprl.platform.reports.number_texts import power_text
 
@@ -79,8 +79,15 @@ def draw(
     """Return the chart as a matplotlib figure.
 
     colours: of algorithms, by name, instead of the chart's. labels: other words for labels of lines, by the words that
-    they replace. Every artist of a line has the line's label as `get_label()`, so it can be restyled.
+    they replace. Every artist of a line has the line's label as `get_label()`, so it can be restyled. Raises UserError
+    for names that the figure does not have.
     """
+    lines = list(dict.fromkeys(chart.points["line"]))
+    unknown = [("colours", name, list(chart.colours)) for name in colours or {} if name not in chart.colours]
+    unknown += [("labels", words, lines) for words in labels or {} if not any(words in line for line in lines)]
+    for key, name, known in unknown:
+        what = "algorithms of the figure" if key == "colours" else "words of the figure's labels"
+        raise broken_rule(key, f"must name {what}", name, suggestion(name, known))
     panels = [panel for _, panel in chart.points.groupby("panel", sort=False)]
     columns = _columns(panels, style)
     rows = math.ceil(len(panels) / columns)
@@ -137,16 +144,12 @@ def draw(
 
 def _columns(panels: Sequence[pd.DataFrame], style: Style) -> int:
     """Return the number of panels side by side: as many as are wide enough beside their labels."""
-    em = style.text / 72
-    names = [frozenset(panel["line"]) for panel in panels]
+    em, names = style.text / 72, [frozenset(panel["line"]) for panel in panels]
     labels = (0.5 * min(max(len(name) for each in names for name in each), _longest(style)) + 2.5) * em
-    between = any(each - names[-1] for each in names)
-    for most in range(min(len(panels), _COLUMNS), 1, -1):
-        columns = math.ceil(len(panels) / math.ceil(len(panels) / most))
-        width = style.width - 5 * em - labels * (columns if between else 1)
-        if width / columns >= _NARROWEST * em:
-            return columns
-    return 1
+    # Labels stand between the panels, too, if some of their lines are not in the last panel.
+    beside, between = (0.0, labels) if any(each - names[-1] for each in names) else (labels, 0.0)
+    most = int((style.width - 5 * em - beside) / (_NARROWEST * em + between))
+    return math.ceil(len(panels) / math.ceil(len(panels) / max(1, min(most, _COLUMNS))))
 
 
 def _longest(style: Style) -> int:
@@ -190,9 +193,6 @@ def _draw_line(axes: Axes, chart: Chart, style: Style, line: pd.DataFrame, colou
     beside = axes.transData + ScaledTranslation(shift / 72, 0.0, axes.figure.dpi_scale_trans)
     axes.plot(x, y, ls=dashes, lw=width, zorder=3, transform=beside, **look)
     axes.vlines(x, low, high, lw=0.9 * width, zorder=3, transform=beside, **look)
-    # A dotted line leads from the claimed epsilon to the certified one.
-    axes.hlines(y, line["claimed"], x, lw=0.8 * width, ls=_DOTS, zorder=2.5, **look)
-    axes.plot(line["claimed"], y, ls="", marker="|", ms=0.58 * style.text, zorder=3, **look)
     markers = _MARKERS.get(first["model"], "o")
     marker = markers[first["variant"] % len(markers)]
     for fill, points in line[line["fill"] != ""].groupby("fill"):
@@ -270,7 +270,6 @@ def _explain_fills(figure: Figure, style: Style, fills: set[str]) -> None:
     if fills <= {"full", ""}:
         return
     handles = [Line2D([], [], **_marker(style, fill, "o", _MUTED), label=_KEY[fill]) for fill in _KEY if fill in fills]
-    handles.append(Line2D([], [], color=_MUTED, ls=_DOTS, lw=0.12 * style.text, label="claimed to certified \u03b5"))
     look: dict[str, Any] = {"frameon": False, "fontsize": 0.82 * style.text, "labelcolor": _MUTED}
     figure.legend(
         handles=handles, loc="outside upper left", ncols=2 if style.width < 36 * style.text / 72 else 4, **look

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from dprl.platform.configs.experiment import read_experiment
+from dprl.platform.errors import UserError
 from dprl.platform.reports.charts import report_charts
 from dprl.platform.reports.drawing import FORMATS, draw, render, style_of
 from dprl.platform.results.cells import Cell
@@ -102,6 +103,12 @@ def test_a_figure_can_be_restyled(name: str) -> None:
     assert {str(artist.get_label()) for artist in (*axes.lines, *axes.collections, *axes.patches, *axes.texts)} == known
     label = next(label for label in known if label.startswith("bernstein_vi, local"))
     assert {line.get_color() for line in axes.lines if line.get_label() == label} == {"#123456"}
+
+
+@pytest.mark.parametrize("names", ["colours", "labels"])
+def test_unknown_names_are_refused(names: str) -> None:
+    with pytest.raises(UserError, match=f"{names}: must .* got 'typo'"):
+        draw(chart("frontier", *mixed()), style_of("paper"), **dict[str, Any]({names: {"typo": "red"}}))
 
 
 def test_the_figures_of_the_docs_need_only_pandas_and_matplotlib(
