@@ -29,7 +29,7 @@ from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, Finding, Measure
 from dprl.privacy.audits.message_probes import changed_cells, noisy_cells
 from dprl.privacy.audits.privatizer_probes import counter_prefixes
 from dprl.privacy.base import Float64Array, Sensitivity, TrustModel
-from dprl.privacy.counters import AnyCounter, BinaryTree, BufferedToeplitz, KaryTree
+from dprl.privacy.counters import BinaryTree
 from dprl.privacy.counters.base import Counter as NoisyCounter
 from dprl.privacy.counters.base import node_of
 from dprl.privacy.designs.counts import printed_scale
@@ -38,7 +38,6 @@ from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.bounded import BoundedLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.mechanisms.vectors import ClippedLaplace
 from dprl.privacy.randomness.streams import Streams
@@ -325,7 +324,7 @@ def gram_claims() -> list[Row]:
 # fmt: on
 
 
-# ---- float64, and certified noise for the same releases ----
+# ---- float64 ----
 
 
 def floating_point_claim() -> Row:
@@ -339,70 +338,7 @@ def floating_point_claim() -> Row:
     return row("F", claim, "count + float64 Lap(10)", "refuted", proof, probe, 400_000, note)
 
 
-# fmt: off
-def certified_controls() -> list[Row]:
-    """Return certified noise for the same releases: none of it may be refuted."""
-    pure, approximate = Claim(EPSILON, source="certified"), Claim(EPSILON, DELTA, "certified")
-    one, two = certified(1), certified(2)
-    unit = PrivUnit.calibrated(EPSILON, 0.0, _NUMBERS)
-    scale = _FIRST_STAGE_CHANGE / EPSILON
-    bounded = BoundedLaplace(scale, scale * math.log1p(math.expm1(EPSILON) / (2.0 * DELTA)))
-    cut = number(bounded, _FIRST_STAGE_CHANGE, _ONE_NUMBER)
-    mass = bounded.curve(Sensitivity.of_cells(1, _FIRST_STAGE_CHANGE)).delta(EPSILON)
-    truncated = NoiseProof(math.inf, None, EPSILON, mass)
-    return [
-        row("C1 ok", pure, "tree, Lap(4HL/eps), two families", "stands", tree(2, two), tree(2, two, 2, 5, 2), 400_000),
-        row("C2 ok", pure, "tree, Lap(2HL/eps), one family", "stands", tree(1, one), tree(1, one, 1, 3), 400_000),
-        counter_control("C3 ok", KaryTree(4), Laplace, pure),
-        counter_control("C4 ok", BufferedToeplitz(4), Gaussian, replace(pure, delta=1e-6)),
-        row("L1 ok", pure, "report, Lap(2H/eps), one family", "stands",
-            report(1, REPORT_2), report(1, REPORT_2, 1), 1_000_000),
-        row("A2 ok", pure, "gradient, PrivUnit", "stands",
-            unit.curve(), Noise(probes.privunit_gradients(unit), unit.curve())),
-        row("M4 ok", approximate, f"truncated Laplace, B = {bounded.bound / scale:.4g} b", "stands", truncated, cut),
-    ]
-# fmt: on
-
-
-def certified(families: int) -> Scale:
-    """Return the scale that proves EPSILON: 2 H F L / epsilon on nodes."""
-    return lambda horizon, episodes: 2.0 * horizon * families * (episodes - 1).bit_length() / EPSILON
-
-
-def counter_control(name: str, counter: AnyCounter, law: type[Laplace | Gaussian], claim: Claim) -> Row:
-    """Return certified noise of the least scale on a counter's prefixes, one family and one step."""
-    changed = Sensitivity.of_cells(2)
-    node = law.calibrated(claim.epsilon, claim.delta, counter.sensitivity(changed))
-    noise = prefixes(replace(counter, node=node), changed.cells, f"H=1 T={counter.n_items}")
-    return row(name, claim, f"{counter.name}, {node.name}", "stands", noise, noise, 50_000)
-
-
 # ---- the page ----
-
-
-class Audit(NamedTuple):
-    """The audited table and the controls."""
-
-    claims: list[Row]
-    controls: list[Row]
-
-    @property
-    def wrong_proofs(self) -> list[str]:
-        """The rows where more was measured than is proved."""
-        return [one.finding.name for one in (*self.claims, *self.controls) if one.finding.contradicts_proof]
-
-    @property
-    def inconsistent(self) -> bool:
-        """Whether certified noise is refuted, or a proof is wrong."""
-        return bool(self.wrong_proofs) or any(one.finding.violated for one in self.controls)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the page as JSON-ready data."""
-        return {
-            "confidence": 1.0 - ALPHA,
-            "claims": [{**one.finding.to_dict(), "expected": one.expected} for one in self.claims],
-            "controls": [one.finding.to_dict() for one in self.controls],
-        }
 
 
 def paper_claims() -> list[Row]:
@@ -410,12 +346,27 @@ def paper_claims() -> list[Row]:
     return [*count_claims(), *gradient_claims(), *gram_claims(), floating_point_claim()]
 
 
+class Audit(NamedTuple):
+    """The audited claims."""
+
+    claims: list[Row]
+
+    @property
+    def wrong_proofs(self) -> list[str]:
+        """The rows where more was measured than is proved."""
+        return [one.finding.name for one in self.claims if one.finding.contradicts_proof]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the page as JSON-ready data."""
+        claims = [{**one.finding.to_dict(), "expected": one.expected} for one in self.claims]
+        return {"confidence": 1.0 - ALPHA, "claims": claims}
+
+
 def audit_papers(seed: int = 0) -> Audit:
-    """Attack all claims and controls; all measured bounds hold together with 95 % confidence."""
-    claims, controls = paper_claims(), certified_controls()
-    found = audit_page([one.finding for one in (*claims, *controls)], seed, ALPHA)
-    rows = [one._replace(finding=finding) for one, finding in zip((*claims, *controls), found, strict=True)]
-    return Audit(rows[: len(claims)], rows[len(claims) :])
+    """Attack all claims; all measured bounds hold together with 95 % confidence."""
+    claims = paper_claims()
+    found = audit_page([one.finding for one in claims], seed, ALPHA)
+    return Audit([one._replace(finding=finding) for one, finding in zip(claims, found, strict=True)])
 
 
 _HEAD = ("", "from", "noise as printed", "claimed", "pure", "at a delta", "by proof", "measured*", "by sampling")
@@ -427,24 +378,16 @@ measured: lower bounds of epsilon, or of delta, from runs; all hold together wit
 
 {claims}
 
-Certified noise for the same releases, as controls
-
-{controls}
-
 {notes}
 
-{n_claims} rows: {refuted} refuted by sampling, {failing} more by proof. {n_controls} controls: {wrong} refuted. \
-{seconds:.0f} s
+{rows} rows: {refuted} refuted by sampling, {failing} more by proof. {seconds:.0f} s
 {unexpected}"""
 
 
 def audit_text(page: Audit, seconds: float) -> str:
-    """Return the table of all printed claims, the controls, why each wrong claim is wrong, and the counts."""
-    heads, tables = (_HEAD, ("", "", "noise", *_HEAD[3:])), []
-    for head, rows in zip(heads, (page.claims, page.controls), strict=True):
-        tables.append(table_text(Table(head, [finding_row(one.finding) for one in rows], head)))
+    """Return the table of all printed claims, why each wrong one is wrong, and the counts."""
     notes = []
-    for finding in (one.finding for one in (*page.claims, *page.controls)):
+    for finding in (one.finding for one in page.claims):
         measured = finding.measurement
         where = "" if measured is None else f"[{measured.probe}]{limit_text(measured)}"
         notes.append((finding.name, f"{finding.note} {where}".strip()))
@@ -452,14 +395,11 @@ def audit_text(page: Audit, seconds: float) -> str:
     lines = [f"NOT AS EXPECTED: {one.finding.name}" for one in page.claims if one.outcome != one.expected]
     lines += [f"THE PROOF IS WRONG: {name}" for name in page.wrong_proofs]
     return _TEXT.format(
-        claims=tables[0],
-        controls=tables[1],
+        claims=table_text(Table(_HEAD, [finding_row(one.finding) for one in page.claims], _HEAD)),
         notes=facts_text("Why, and where it was measured", notes),
-        n_claims=len(page.claims),
+        rows=len(page.claims),
         refuted=outcomes["refuted"],
         failing=outcomes["fails by proof"],
-        n_controls=len(page.controls),
-        wrong=sum(one.finding.violated for one in page.controls),
         seconds=seconds,
         unexpected="\n".join(lines),
     ).rstrip()

@@ -67,4 +67,4 @@ def _audit_papers(seed: int, as_json: bool) -> int:
     start = time.monotonic()
     page = audit_papers(seed)
     say(json_text(page.to_dict()) if as_json else audit_text(page, time.monotonic() - start))
-    return EXIT_SOME_FAILED if page.inconsistent else EXIT_DONE
+    return EXIT_SOME_FAILED if page.wrong_proofs else EXIT_DONE
