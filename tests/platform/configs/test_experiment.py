@@ -1,18 +1,22 @@
-"""An experiment: its identity, its names, saving and loading."""
+"""An experiment: its identity, names and labels, its noise, saving and loading, and keys that were removed."""
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import yaml
 
-from dprl.algorithms import PrivateUCBVIConfig, TabularLearner
+from dprl.algorithms import BernsteinVIConfig, PrivateUCBVIConfig, PUCBConfig, TabularLearner
 from dprl.platform.configs.config import load_cells
-from dprl.platform.configs.experiment import Experiment, labels_of, read_experiment
+from dprl.platform.configs.experiment import Experiment, labels_of, needed_keys, read_experiment
+from dprl.platform.configs.sections import REMOVED
 from dprl.platform.errors import UserError
+from dprl.privacy import NoiseConfig
 
 RAW: dict[str, Any] = {
     "name": "try",
@@ -167,3 +171,183 @@ def test_an_environment_of_gymnasium_is_labelled_by_its_id() -> None:
     assert labels_of(cells) == ["riverswim", "FrozenLake-v1"]
     cells = [cell(env=frozen), cell(env={**frozen, "env_id": "Taxi-v3"})]
     assert labels_of(cells) == ["FrozenLake-v1", "Taxi-v3"]
+
+
+# Noise, release and audit.
+
+FIT = {"arithmetic": "exact", "entropy": "os"}
+
+
+def test_noise_is_fast_and_seeded_unless_something_else_is_asked_for() -> None:
+    assert cell().noise == NoiseConfig("fast", "seed")
+    assert cell(noise={"arithmetic": "exact"}).noise == NoiseConfig("exact", "seed")
+    assert cell().resumable
+    assert not cell(noise={"entropy": "os"}).resumable
+
+
+def test_release_means_exact_and_os() -> None:
+    assert cell(release=True).noise == NoiseConfig("exact", "os")
+    for written in (FIT, {"arithmetic": "exact"}, {"entropy": "os"}, {}):
+        assert cell(release=True, noise=written) == cell(release=True)
+    assert cell(release=False).noise == NoiseConfig()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"release": True, "noise": {"arithmetic": "fast", "entropy": "os"}}, "release: must be false with noise"),
+        ({"release": True, "noise": {"arithmetic": "fast"}}, "release: must be false with noise"),
+        ({"release": True, "noise": {"entropy": "seed"}}, "release: must be false with noise"),
+        ({"release": True, "privacy": {"model": "none"}}, "release: must be false with model none"),
+        (
+            {"release": True, "privacy": {"model": "ldp", "epsilon": 1.0, "calibration": "printed"}},
+            "release: must be false with printed noise",
+        ),
+        ({"release": "yes"}, "release: must be true or false"),
+        ({"audit": 1}, "audit: must be true or false"),
+        ({"noise": {"entropy": "urandom"}}, "noise.entropy: must be one of seed, os"),
+        ({"noise": {"arithmetik": "exact"}}, "noise.arithmetik: unknown key; did you mean 'arithmetic'"),
+        ({"noise": "exact"}, "noise: must be a mapping"),
+    ],
+)
+def test_anything_else_is_refused_in_one_line(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        cell(**changes)
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("privacy", "message"),
+    [
+        ({"model": "jdp", "epsilon": 1.0, "mechanism": "gaussian"}, "Gaussian noise needs a delta above 0"),
+        (
+            {"model": "ldp", "epsilon": 1.0, "families": "separate", "mechanism": "sampled_optimized_unary_encoding"},
+            "use families: one_hot",
+        ),
+    ],
+)
+def test_settings_that_do_not_fit_together_are_refused_before_anything_runs(
+    privacy: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        cell(privacy=privacy, noise={"arithmetic": "exact"}).certificate()
+
+
+def test_the_certificate_says_how_the_noise_is_drawn() -> None:
+    fast, exact = cell().certificate().to_dict(), cell(release=True).certificate().to_dict()
+    assert {(n["arithmetic"], n["entropy"]) for n in fast["noise"]} == {("float64-idealised", "seeded")}
+    assert {(n["arithmetic"], n["entropy"]) for n in exact["noise"]} == {("integer", "os")}
+    told = [" ".join(certificate["excluded_channels"]) for certificate in (fast, exact)]
+    assert "random seed" in told[0]
+    assert "floating-point" in told[0]
+    assert "random seed" not in told[1]
+    assert "floating-point" not in told[1]
+
+
+def test_how_noise_is_drawn_keeps_streams_apart_and_an_audit_does_not() -> None:
+    assert cell(noise={"arithmetic": "exact"}).streams_context != cell().streams_context
+    assert cell(audit=True).streams_context == cell().streams_context
+    assert cell(audit=True).digest != cell().digest
+
+
+# Labels of cells and algorithms.
+
+
+def read(label: object = None, algorithm: object = None, **more: object) -> Experiment:
+    named = {} if algorithm is None else {"label": algorithm}
+    labelled: dict[str, object] = {} if label is None else {"label": label}
+    return cell(algorithm={"name": "private_ucb_vi", **named}, **labelled, **more)
+
+
+def test_labels_change_neither_digest_nor_noise() -> None:
+    named, plain = read("our cell", "Ours"), read()
+    assert (named.label, named.algorithm_label) == ("our cell", "Ours")
+    assert named.digest == plain.digest
+    assert named.streams_context == plain.streams_context
+    assert named.parameters() == plain.parameters()
+
+
+def test_labels_are_in_the_config_of_a_cell() -> None:
+    named = read("\u03b5 = 1", "Ours")
+    again = read_experiment(yaml.safe_load(named.to_yaml()))
+    assert again == named
+    assert labels_of([named])[0] == "\u03b5 = 1"
+
+
+def test_the_label_of_an_algorithm_names_its_cells() -> None:
+    privacy = [{"model": "none"}, {"model": "jdp", "epsilon": 2.0}]
+    cells = [
+        dataclasses.replace(read(algorithm=label, privacy=each), algorithm=PrivateUCBVIConfig(bonus_scale=scale))
+        for label, scale in (("Paper", 1.0), ("Ours", 0.1))
+        for each in privacy
+    ]
+    names = labels_of(cells)
+    assert names == ["Paper none", "Paper jdp epsilon=2", "Ours none", "Ours jdp epsilon=2"]
+    plain = [dataclasses.replace(cell, algorithm_label="") for cell in cells]
+    assert labels_of(plain)[2] == "bonus_scale=0.1 none"
+
+
+def test_other_lengths_of_runs_are_always_named() -> None:
+    """Their regret does not compare, although the algorithm alone would distinguish them."""
+    cells = [
+        dataclasses.replace(read(), algorithm=algorithm, episodes=episodes)
+        for algorithm, episodes in ((PUCBConfig(), 100), (BernsteinVIConfig(), 200))
+    ]
+    assert labels_of(cells) == [
+        "pucb episodes=100",
+        "bernstein_vi episodes=200",
+    ]
+
+
+@pytest.mark.parametrize("label", ["x" * 41, "x" * 41 + "\n", "two\nlines", " space"])
+def test_labels_fit_into_a_figure(label: str) -> None:
+    for keys in ({"label": label}, {"algorithm": label}):
+        with pytest.raises(UserError, match=r"label: must be at most 40 printable") as told:
+            read(**keys)
+        assert len(str(told.value)) <= 300
+        assert "\n" not in str(told.value)
+    for key in ("label", "algorithm_label"):
+        with pytest.raises(ValueError, match=rf"^{key} must be at most 40 printable") as refused:
+            dataclasses.replace(read(), **dict[str, Any]({key: label}))
+        assert "\n" not in str(refused.value)
+
+
+def test_a_label_is_text() -> None:
+    with pytest.raises(UserError, match=r"algorithm\.label: must be text, got 7"):
+        read(algorithm=7)
+    with pytest.raises(UserError, match="label: must be text, got 7"):
+        read(label=7)
+
+
+def test_a_setting_that_others_determine_is_not_needed() -> None:
+    cells = [{"env": 1, "seed": a, "horizon": b, "twice": 2 * a} for a in (1, 2) for b in (3, 4)]
+    assert needed_keys(cells, ["seed", "horizon", "twice"], ["env"]) == ["seed", "horizon"]
+    assert needed_keys(cells, ["twice", "horizon", "seed"], ["env"]) == ["twice", "horizon"]
+    assert needed_keys(cells, ["horizon", "twice"], ["seed"]) == ["horizon"]
+
+
+def test_cells_with_one_label_have_different_names() -> None:
+    cells = [read("ours"), read("ours", seed=1)]
+    assert labels_of(cells) == [f"ours [{cell.digest}]" for cell in cells]
+
+
+# Keys and names that were removed.
+
+
+@pytest.mark.parametrize("entry", list(REMOVED))
+def test_a_removed_name_is_refused_with_what_to_write_instead(entry: str) -> None:
+    place, _, value = entry.partition("=")
+    section, key = place.split(".")
+    raw = {**RAW, section: {**RAW[section], key: value or "x"}}
+    with pytest.raises(UserError) as refused:
+        read_experiment(raw)
+    assert str(refused.value).startswith(f"{place}: is no longer supported, got ")
+    assert str(refused.value).endswith(REMOVED[entry])
+
+
+@pytest.mark.parametrize("name", ["private_ucb_vi", "private_ucb_po", "dp_ucbvi", "dp_nash_vi"])
+def test_known_transitions_are_refused_where_they_are_gone(name: str) -> None:
+    """The key itself remains: another algorithm has it."""
+    with pytest.raises(UserError, match=rf"known_transitions: does not belong to name {name}, .* bernstein_vi$"):
+        cell(algorithm={"name": name, "known_transitions": True})
