@@ -12,11 +12,9 @@ from benchmarks.naive_ucb_vi import Counts, NaiveUCBVI, Settings
 from benchmarks.tabular import SUBJECTS
 from dprl.algorithms import TabularLearner, TabularMDPConfig
 from dprl.envs import FiniteMDP, RiverSwim
-from dprl.privacy import CountPrivatizer, Streams, UserRecord
+from dprl.privacy import CountPrivatizer, Streams
 from dprl.privacy.randomness.bits import fill_uniform
-from tests.privacy.sending import sent
 
-SEEDS = 40
 BOTH = pytest.mark.parametrize("config", SUBJECTS, ids=lambda config: config.name)
 UCB_VI = next(iter(SUBJECTS))
 
@@ -86,46 +84,3 @@ def test_the_same_private_counts_give_the_same_plan(model: Model, config: Tabula
         np.testing.assert_allclose(planner.policy, ours.policy, rtol=1e-9, err_msg=f"episode {k + 1}")
         policies.add(planner.policy.tobytes())
     assert len(policies) > 20
-
-
-@pytest.mark.parametrize("model", ["jdp", "ldp"])
-def test_the_noise_has_the_same_variance(model: Model) -> None:
-    """After 59 users (5 binary digits) without data: 2,400 draws tell the scale from 2/3 or 3/2 of it.
-
-    The quotient of the variances has a standard error below 0.05: false alarm below 1e-6.
-    """
-    mdp, users = small_mdp(), 59
-    nothing = UserRecord(np.zeros((mdp.horizon, 3), dtype=np.int64), np.zeros((mdp.horizon, 3)))
-    ours, theirs = [], []
-    for seed in range(20):
-        learner, _ = build(UCB_VI, mdp, model, 512, seed)
-        yardstick = numpy_twin(NaiveUCBVI, learner, mdp, seed)
-        empty = (np.zeros(mdp.horizon + 1, dtype=np.int64), np.zeros(mdp.horizon, dtype=np.int64))
-        for user in range(1, users + 1):
-            counts = sent(learner.privatizer, nothing, user)
-            yardstick.absorb(*empty)
-        noisy = yardstick.private_counts()
-        ours.append(counts.values)
-        theirs.append(noisy.visits - yardstick.counts.visits)
-        theirs.append(noisy.rewards - yardstick.counts.rewards)
-        theirs.append(noisy.transitions - yardstick.counts.transitions)
-    quotient = np.concatenate(ours).var() / np.concatenate([noise.ravel() for noise in theirs]).var()
-    assert 0.75 < quotient < 1.25
-
-
-@pytest.mark.slow
-@BOTH
-@pytest.mark.parametrize("model", ["jdp", "ldp"])
-def test_mean_regret_agrees(model: Model, config: TabularMDPConfig) -> None:
-    """Four points of the curve over 40 seeds each, within 4 standard errors: false alarm below 6e-4."""
-    mdp, episodes, points = small_mdp(), 512, 4
-    block = episodes // points
-    ours, theirs = np.empty((SEEDS, points)), np.empty((SEEDS, points))
-    for seed in range(SEEDS):
-        learner, _ = build(config, mdp, model, episodes, seed)
-        ours[seed] = np.cumsum([learner.learn(block)["regret"] for _ in range(points)])
-        yardstick = numpy_twin(SUBJECTS[config], learner, mdp, seed)
-        theirs[seed] = np.cumsum([sum(yardstick.episode() for _ in range(block)) for _ in range(points)])
-    difference = ours.mean(axis=0) - theirs.mean(axis=0)
-    standard_error = np.sqrt((ours.var(axis=0, ddof=1) + theirs.var(axis=0, ddof=1)) / SEEDS)
-    assert (np.abs(difference) <= 4.0 * standard_error).all()
