@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,19 +18,16 @@ from dprl.algorithms.pgc.aggregator import Batch, LocalUpdate, Reply, report
 from dprl.algorithms.pgc.on_rllib import algorithm
 from dprl.algorithms.pgc.on_rllib.algorithm import _Workers
 from dprl.algorithms.pgc.on_rllib.parameters import n_parameters, read_parameters, write_parameters
-from dprl.algorithms.pgc_a3c.agent_batch import agent_batch
 from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.gradient import loss_tables
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import (
     PGCConfig,
     _Episode,
-    compiled_update,
     episode_loss,
     loss_gradient,
     play,
     torch_update,
 )
-from dprl.envs import CartPoleGravity
 from dprl.envs.cartpole import CartPoleGravityEnv
 from dprl.privacy import GradientPrivacy, GradientPrivatizer, Streams
 from dprl.privacy.queries.gradients import GradientLayout
@@ -153,22 +150,6 @@ def test_values_are_needed() -> None:
     module = NoValues(observation_space=env.observation_space, action_space=env.action_space, model_config={})
     with pytest.raises(ValueError, match=r"^rl_module must have the ValueFunctionAPI, got NoValues; add"):
         PGCConfig().dry_run(env, module, Corridor)
-
-
-def compiled(privatizer: GradientPrivatizer, lanes: int, **box: Any) -> Callable[[Batch], Reply]:
-    update = compiled_update(PGCA3CConfig(**box), agent_batch(lanes, CartPoleGravity().build(), STREAMS))
-    return reporting(update, privatizer, shows_scores=False)
-
-
-@pytest.mark.parametrize("box", [{}, {"exploration": 0.9, "fading": 5.0}])
-def test_compiled_agents_do_not_depend_on_their_batch(box: Mapping[str, Any]) -> None:
-    one, other = raw(112), raw(112)
-    whole = compiled(one, 8, **box)(batch_of(one, 11, THETA))
-    agents = compiled(other, 3, **box)
-    parts = [agents(batch_of(other, k, THETA, first)) for k, first in ((4, 1), (7, 5))]
-    expected = np.concatenate([other.accept(part[0]) for part in parts])
-    assert np.array_equal(one.accept(whole[0]), expected)
-    assert whole[1] is None
 
 
 # Assignment of batches, with simulated runners: refusals, and runners that take too long.

@@ -19,7 +19,6 @@ from dprl.algorithms.pgc_a3c.on_rllib.algorithm import (
     play,
 )
 from dprl.algorithms.pgc_a3c.on_rllib.module import ActorCriticModule
-from tests.algorithms.pgc_a3c.cases import forward
 from tests.algorithms.pgc_a3c.on_rllib.cases import Corridor, TwoHeads, actor_critic
 
 # Episodes in any environment: their agent, their end, who chose the actions, and their randomness.
@@ -199,7 +198,6 @@ def test_what_no_episode_could_do_comes_out_before_there_are_agents() -> None:
 
 FOUR = spaces.Box(-1.0, 1.0, (4,), np.float32)
 THETA = np.random.default_rng(1).normal(size=112)
-STATES = np.random.default_rng(2).normal(size=(7, 4))
 
 
 def module(**config: Any) -> ActorCriticModule:
@@ -210,17 +208,6 @@ def test_it_has_the_papers_layers_in_the_order_of_theta() -> None:
     shapes = [(name, tuple(parameter.shape)) for name, parameter in module().named_parameters()]
     assert shapes == [("c.weight", (16, 4)), ("p.weight", (2, 16)), ("v.weight", (1, 16))]
     assert n_parameters(module()) == 112
-
-
-def test_it_computes_what_the_compiled_network_computes() -> None:
-    net = module(parameters=THETA).double()
-    write_parameters(net, THETA)
-    batch = {"obs": torch.as_tensor(STATES)}
-    logits = net.forward_inference(batch)["action_dist_inputs"].numpy()
-    values = net.compute_values(batch).detach().numpy()
-    expected = np.array([forward(THETA, state) for state in STATES])
-    np.testing.assert_allclose(logits[:, 1] - logits[:, 0], expected[:, 0], rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(values, expected[:, 1], rtol=1e-12, atol=1e-13)
 
 
 def test_parameters_are_written_and_read_back() -> None:
