@@ -67,8 +67,9 @@ def algorithm_of(function: Planner) -> type[TabularMDPConfig]:
     algorithm's, and its docstring the description. It runs as plain Python, by default on the schedule of
     `replan_growth: 0.01`; users between two plans are then drawn at once.
 
-    The digest of the function's file is the setting `source`: another version of the file makes another cell. Code
-    imported from other files does not count. Raises ValueError for a function that does not fit.
+    The digest of the function's code, and of all that it reads of its file, is the setting `source`: another version
+    makes another cell. Comments, and code imported from other files, do not count. Raises ValueError for a function
+    that does not fit.
 
     *Formal guarantee.* That of the counts: the function sees nothing else of users.
     """
@@ -141,17 +142,46 @@ def _settings(function: Planner) -> list[tuple[str, type, Any]]:
 
 
 def _source(function: Planner) -> str:
-    """Return 12 hex digits that change with the function's file or, in a notebook, with the function's code."""
+    """Return 12 hex digits that change with the function's code and all that it reads of its file or notebook cell."""
     file = Path(inspect.getsourcefile(function) or "")
     try:
-        text = file.read_bytes() if file.suffix == ".py" else b""
-        text = text or textwrap.dedent(inspect.getsource(function)).encode()
-        ast.parse(text)
-    except (OSError, SyntaxError):
+        text = file.read_text() if file.suffix == ".py" else textwrap.dedent(inspect.getsource(function))
+        statements = ast.parse(text).body
+    except (OSError, SyntaxError, ValueError):
         raise ValueError(
             f"{function.__name__} must have a source that can be read; write it in a file or a cell"
         ) from None
-    return hashlib.sha256(text).hexdigest()[:12]
+    code = "\n".join(map(ast.dump, _read_by(function.__name__, statements)))
+    return hashlib.sha256(code.encode(errors="surrogatepass")).hexdigest()[:12]
+
+
+_BY_NAME = {"globals", "locals", "vars", "exec", "eval", "setattr", "__import__", "importlib", "sys"}
+"""With one of these, a file may set variables by names that are not in it."""
+
+
+def _read_by(name: str, statements: list[ast.stmt]) -> list[ast.stmt]:
+    """Return the statements of a module on which the value of `name` depends, as far as they can be told from it."""
+    definitions = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+    reads, binds = [], []
+    for each in statements:
+        parts = list(ast.walk(each))
+        reads.append({part.id for part in parts if isinstance(part, ast.Name)})
+        binds.append({part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)})
+        binds[-1] |= {name for part in parts if isinstance(part, ast.Global) for name in part.names}
+        binds[-1] |= {part.name for part in parts if isinstance(part, ast.FunctionDef | ast.ClassDef)}
+        imported = [alias for part in parts if isinstance(part, ast.Import | ast.ImportFrom) for alias in part.names]
+        binds[-1] |= {alias.asname or alias.name.partition(".")[0] for alias in imported}
+    if any(_BY_NAME & names for names in [*reads, *binds]):
+        return statements
+    needed, changed_by_any, used = {name, "*"}, set[str](), set[int]()
+    while new := {
+        i for i in range(len(statements)) if i not in used and (needed & binds[i] or changed_by_any & reads[i])
+    }:
+        used |= new
+        needed |= set().union(*(reads[i] for i in new))
+        # A list or a table may also be changed by a statement that only mentions it.
+        changed_by_any |= set().union(*(binds[i] for i in new if not isinstance(statements[i], definitions)))
+    return [statements[i] for i in sorted(used)]
 
 
 def _private(counts: Released, bonus: _Bonus, tables: _Tables) -> PrivateCounts:

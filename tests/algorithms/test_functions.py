@@ -155,10 +155,39 @@ def test_functions_that_do_not_fit_are_refused() -> None:
             register_function(function)
 
 
-def test_another_version_of_its_file_is_another_algorithm(tmp_path: Path) -> None:
-    def written(body: str) -> Any:
+OWN = """
+import math
+scale = 2.0
+table = [1.0, 2.0]
+table.append(3.0)
+def helper(x): return scale * math.sqrt(x)
+def own(counts): return helper(table[0])
+def other(): return 1
+epsilons = [1.0]
+sweep = (own, epsilons)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "same"),
+    [
+        ("scale = 2.0", "scale  =  2.0  # twice", True),
+        ("return 1\n", "return 2\n", True),
+        ("epsilons = [1.0]", "epsilons = [1.0, 3.0]", True),
+        ("table[0]", "table[1]", False),
+        ("scale = 2.0", "scale = 3.0", False),
+        ("append(3.0)", "append(4.0)", False),
+        ("import math", "import cmath as math", False),
+        ("return 1\n", "\n    global scale\n    scale = 1\n", False),
+        ("return 1\n", "return globals()\n", False),
+    ],
+)
+def test_another_version_of_what_it_reads_is_another_algorithm(
+    tmp_path: Path, before: str, after: str, same: bool
+) -> None:
+    def source_of(text: str) -> Any:
         file = tmp_path / "own_version.py"
-        file.write_text(f"def own(counts):\n    {body}\n")
+        file.write_text(text)
         spec = importlib.util.spec_from_file_location("own_version", file)
         assert spec is not None
         assert spec.loader is not None
@@ -169,4 +198,5 @@ def test_another_version_of_its_file_is_another_algorithm(tmp_path: Path) -> Non
         config: Any = algorithm_of(module.own)
         return config().source
 
-    assert written("return 1") != written("return 2")
+    assert before in OWN
+    assert (source_of(OWN) == source_of(OWN.replace(before, after))) is same
