@@ -82,15 +82,17 @@ def run(*command: str | Path, cwd: Path, code: int = 0, seconds: float = 300) ->
 
 @pytest.fixture(scope="module")
 def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel from a copy, so that the repository stays as it is."""
+    """Build an sdist of a copy, so that the repository stays as it is, and of it the wheel."""
     copy = tmp_path_factory.mktemp("source")
     for top in (*TOP_FOLDERS, "package", "tune_configs", "docs/extending"):
         shutil.copytree(root / top, copy / top, ignore=shutil.ignore_patterns("__pycache__", "kernels"))
     for file in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(root / file, copy)
+    run(sys.executable, "-c", "from setuptools import build_meta; build_meta.build_sdist('dist')", cwd=copy)
+    (sdist,) = (copy / "dist").iterdir()
     pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation")
-    run(*pip, "--wheel-dir", copy / "dist", ".", cwd=copy)
-    (built,) = (copy / "dist").iterdir()
+    run(*pip, "--wheel-dir", copy / "wheel", sdist, cwd=copy)
+    (built,) = (copy / "wheel").iterdir()
     return built
 
 
