@@ -9,7 +9,6 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from dprl import __version__
 from dprl.platform.configs.yaml_text import write_yaml
 from dprl.sources import (
     VARIABLE,
@@ -29,7 +28,7 @@ _TOP_FOLDERS = ("privacy", "envs", "algorithms", "platform", "papers")
 def pack(config: Mapping[str, Any], into: Path, modules: Collection[str] = ()) -> tuple[Path, Path]:
     """Copy the running code and `config` into the empty folder `into`, as two folders.
 
-    They are: the package, the same for every job; and the config, metadata of the package, plugins and environments.
+    They are: the package, the same for every job; and the config, plugins and environments.
     Ray names shipped folders by their content, so the code is sent to each node once and keeps the path of its compiled
     kernels there. The wheel is unpacked because Ray would install a packed one with all dependencies on every node.
 
@@ -41,16 +40,13 @@ def pack(config: Mapping[str, Any], into: Path, modules: Collection[str] = ()) -
     top = Path(__file__).resolve().parents[2]
     code, job = into / _PACKAGE, into / "job"
     for folder in _TOP_FOLDERS:
-        for source in (top / folder).rglob("*"):
-            if source.is_file() and source.parent.name != "__pycache__":
-                _copy(source, code / source.relative_to(top))
+        shutil.copytree(top / folder, code / folder, ignore=shutil.ignore_patterns("__pycache__"))
     # Without __init__.py an installed `dprl` would be imported instead: regular packages precede namespaces.
     own = top if (top / "__init__.py").exists() else top / "package"
     for source in own.glob("*.py"):
         shutil.copyfile(source, code / source.name)
     job.mkdir()
     (job / CONFIG_FILE).write_text(write_yaml(dict(config)), encoding="utf-8")
-    _write_metadata(job)
     _copy_plugins(job)
     _copy_modules(modules, job)
     return code, job
@@ -88,10 +84,3 @@ def _files_to_ship(package: str) -> list[tuple[str, Path]]:
 def _copy(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source, target)
-
-
-def _write_metadata(job: Path) -> None:
-    """Write dprl's version for `importlib.metadata` on the nodes."""
-    folder = job / f"{_PACKAGE}-{__version__}.dist-info"
-    folder.mkdir()
-    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {_PACKAGE}\nVersion: {__version__}\n")

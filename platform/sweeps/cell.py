@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 from numba import NumbaError
 
+from dprl import __version__
 from dprl.algorithms import Learner
 from dprl.atomic_files import (
     read_arrays,
@@ -430,8 +431,8 @@ def _below(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarra
 @cache
 def versions() -> dict[str, Any]:
     """Return the versions that affect a result: interpreter, packages, results, processor, commit (if any)."""
-    found: dict[str, Any] = {"python": platform.python_version()}
-    for package in ("dprl", "numpy", "numba", "scipy", "pandas", "pyarrow", "gymnasium", "ray", "mlflow"):
+    found: dict[str, Any] = {"python": platform.python_version(), "dprl": __version__}
+    for package in ("numpy", "numba", "scipy", "pandas", "pyarrow", "gymnasium", "ray", "mlflow"):
         found[package] = None
         with suppress(importlib.metadata.PackageNotFoundError):
             found[package] = importlib.metadata.version(package)

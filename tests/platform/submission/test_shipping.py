@@ -22,4 +22,4 @@ def test_the_module_of_an_environment_is_shipped_with_its_imports(
     _, job = pack({"name": "try"}, into, ["pay_env", "", "gymnasium.envs"])
     found = {file.relative_to(job).as_posix() for file in job.rglob("*") if file.is_file()}
     shipped = {"config.yaml", "pay_env.py", "pay_parts/__init__.py", "pay_parts/table.csv"}
-    assert {name for name in found if not name.endswith("METADATA")} == shipped
+    assert found == shipped

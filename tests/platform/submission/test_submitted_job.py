@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import re
 import subprocess
 import sys
@@ -27,7 +26,7 @@ def test_what_is_packed_is_what_runs_here(tmp_path: Path) -> None:
     package, job = pack(read_config("smoke"), tmp_path)
     asked = (
         "from dprl.platform.reports.templates import template; template('report'), template('certificate');"
-        "import dprl.sources as p, importlib.metadata as m; print(p.code_digest(), m.version('dprl'), p.__file__)"
+        "import dprl, dprl.sources as p; print(p.code_digest(), dprl.__version__, p.__file__)"
     )
     # -S: without the dprl of site-packages, but with its dependencies from there.
     paths = [str(package.parent), str(job), *sys.path]
@@ -35,7 +34,7 @@ def test_what_is_packed_is_what_runs_here(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True)
     digest, version, file = done.stdout.split()
     assert digest == code_digest()
-    assert version == importlib.metadata.version("dprl")
+    assert version == __version__
     assert file.startswith(str(package))
 
 
@@ -52,7 +51,7 @@ def test_two_packings_are_one_package(tmp_path: Path) -> None:
     for ours, theirs in zip(first, second, strict=True):
         files = [{f.relative_to(top): f.read_bytes() for f in top.rglob("*") if f.is_file()} for top in (ours, theirs)]
         assert files[0] == files[1]
-        assert len(files[0]) >= 2
+        assert files[0]
 
 
 @pytest.mark.parametrize(
