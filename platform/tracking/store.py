@@ -67,31 +67,21 @@ class TrackingStore:
 
         Also raise it if a file is not a database. Proxies and special addresses (databricks) are left to MLflow.
         """
-        self._require_database()
-        if self._scheme not in _PORTS:
-            return
         try:
-            parts = urlsplit(self.uri)
-            host, port = parts.hostname, parts.port or _PORTS[self._scheme]
-            proxied = self._scheme in getproxies() and not proxy_bypass(host or "")
-            if host is not None and not proxied:
-                socket.create_connection((host, port), timeout=_CONNECT_SECONDS).close()
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
-            rule = f"must be where MLflow's store listens ({reason})"
+            if self.database is not None and self.database.exists():
+                with closing(sqlite3.connect(self.database)) as connection:
+                    connection.execute("PRAGMA schema_version")
+            elif self._scheme in _PORTS:
+                parts = urlsplit(self.uri)
+                host, port = parts.hostname, parts.port or _PORTS[self._scheme]
+                proxied = self._scheme in getproxies() and not proxy_bypass(host or "")
+                if host is not None and not proxied:
+                    socket.create_connection((host, port), timeout=_CONNECT_SECONDS).close()
+        except (OSError, ValueError, sqlite3.DatabaseError) as error:
+            if isinstance(error, sqlite3.DatabaseError) and error.sqlite_errorcode not in _NO_DATABASE:
+                return  # a lock by another writer
+            rule = f"must be usable by MLflow ({getattr(error, 'strerror', None) or error})"
             raise broken_rule("tracking-uri", rule, self.shown, "check the address") from error
-
-    def _require_database(self) -> None:
-        try:
-            if self.database is None or not self.database.exists():
-                return
-            with closing(sqlite3.connect(self.database)) as connection:
-                connection.execute("PRAGMA schema_version")
-        except (OSError, sqlite3.DatabaseError) as error:
-            # A lock by another writer is not an error here.
-            if isinstance(error, OSError) or error.sqlite_errorcode in _NO_DATABASE:
-                rule = f"must be usable by MLflow ({getattr(error, 'strerror', None) or error})"
-                raise broken_rule("tracking-uri", rule, self.shown, "check the address") from error
 
     @property
     def shown(self) -> str:

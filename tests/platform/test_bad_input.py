@@ -320,7 +320,7 @@ BAD_ARGUMENTS: dict[str, tuple[list[str], list[str]]] = {
     ),
     "tracking where nothing listens": (
         ["sweep", "try.yaml", "--tracking-uri", "http://127.0.0.1:9"],
-        ["tracking-uri: must be where MLflow's store listens", "'http://127.0.0.1:9'"],
+        ["tracking-uri: must be usable by MLflow (Connection refused)", "'http://127.0.0.1:9'"],
     ),
     "ui without results": (["ui"], ["mlflow.db: file not found"]),
     "ui port": (["ui", "--port", "http"], ["Invalid value for --port"]),
