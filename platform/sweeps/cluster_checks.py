@@ -10,7 +10,7 @@ import fcntl
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -81,25 +81,14 @@ def _views(file: Path) -> Iterator[tuple[str, NodeView | None]]:
 
 def view_of(file: str) -> NodeView:
     """Return this node's view of the file."""
-    try:
-        descriptor = os.open(file, os.O_RDWR)
-    except OSError:
-        return NodeView("", locked=False, digest=code_digest())
-    try:
-        token = os.read(descriptor, 100).decode(errors="replace")
-        return NodeView(token, _is_locked(descriptor), code_digest())
-    finally:
-        os.close(descriptor)
-
-
-def _is_locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False  # a file system without locks
-    return False
+    token, locked = "", False
+    with suppress(OSError), Path(file).open("r+", errors="replace") as there:
+        token = there.read()
+        try:
+            fcntl.flock(there, fcntl.LOCK_EX | fcntl.LOCK_NB)  # another OSError on a file system without locks
+        except BlockingIOError:
+            locked = True
+    return NodeView(token, locked, code_digest())
 
 
 @contextmanager
