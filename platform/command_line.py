@@ -64,7 +64,9 @@ Exit codes: 0 done, 1 some cell failed, 2 bad input, 130 interrupted."""
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 some trial failed, 2 bad input, 130 interrupted."""
     if argv is None:
-        _collect_garbage_rarely()
+        # By default, garbage collection takes a third of a short command's time, half of it at exit.
+        gc.set_threshold(_GARBAGE_THRESHOLD, 10, 10)
+        atexit.register(gc.freeze)
     # Figures go to files. A notebook sets it for every command, to a backend that may not be installed.
     os.environ.pop("MPLBACKEND", None)
     with program.sigterm_as_ctrl_c():
@@ -76,15 +78,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             # Otherwise Python would report the error again when it closes the stream, and exit with 120.
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     return code
-
-
-def _collect_garbage_rarely() -> None:
-    """Make cyclic garbage collection rare, also when the process ends.
-
-    By default it takes a third of a short command's time: a second while modules are loaded, and another at exit.
-    """
-    gc.set_threshold(_GARBAGE_THRESHOLD, 10, 10)
-    atexit.register(gc.freeze)
 
 
 def _run(words: list[str]) -> int:

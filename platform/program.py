@@ -38,13 +38,11 @@ def resume_command(words: Sequence[str] | None = None) -> str:
 
     It has no secrets, because it is written to files.
     """
-    return command(*(_harmless(word) for word in (TYPED if words is None else words) if word != "--fresh"))
-
-
-def _harmless(word: str) -> str:
-    """Return a word of a command without possible secrets in an address."""
-    option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
-    return f"{option}{equals}{without_secrets(value)}"
+    found = []
+    for word in TYPED if words is None else words:
+        option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+        found += [] if word == "--fresh" else [f"{option}{equals}{without_secrets(value)}"]
+    return command(*found)
 
 
 @contextmanager

@@ -43,17 +43,13 @@ def new(
     if importlib.util.find_spec(name) is not None:
         raise broken_rule("NAME", "must not be that of an installed Python module", name, "choose another one")
     module, old = _EXAMPLES[kind]
+    top = Path(__file__).resolve().parents[2]  # of a checkout, or of a wheel
+    examples = next(folder for folder in (top / "docs" / "extending", top / "extending") if folder.is_dir())
     words = "".join(word.capitalize() for word in name.split("_"))
     for suffix in (".py", ".yaml"):
-        text = (_examples() / kind / f"{module}{suffix}").read_text(encoding="utf-8")
+        text = (examples / kind / f"{module}{suffix}").read_text(encoding="utf-8")
         text = text.replace(old, words + ("Config" if old.endswith("Config") else "")).replace(module, name)
         Path(f"{name}{suffix}").write_text(text, encoding="utf-8")
     say(f"wrote {name}.py and {name}.yaml; run them, then edit:")
     say(f"  PYTHONPATH=$PWD DPRL_PLUGINS={name} {program()} run {name}.yaml")
     return EXIT_DONE
-
-
-def _examples() -> Path:
-    """Return the folder of the examples, in a checkout or in a wheel."""
-    top = Path(__file__).resolve().parents[2]
-    return next(folder for folder in (top / "docs" / "extending", top / "extending") if folder.is_dir())

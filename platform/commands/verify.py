@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from dprl.platform.commands.base import Json, json_text, say
 from dprl.platform.errors import EXIT_DONE, EXIT_SOME_FAILED
-
-if TYPE_CHECKING:
-    from dprl.privacy.verification import Verification
 
 CERTIFICATES = "certificate.json, the folder that holds it, or a sweep for its cells"
 
@@ -41,7 +38,16 @@ def verify(
     results = {label: verified(label, one) for label, one in found.items()}
     with suppress(BrokenPipeError):  # the exit code is part of the answer, read to its end or not
         if as_json:
-            say(json_text([_data(label, each, TAKEN_AS_STATED) for label, each in results.items()]))
+            data = [
+                {
+                    "certificate": label,
+                    "stands": each.stands,
+                    "differences": [asdict(difference) for difference in each.differences],
+                    "taken_as_stated": TAKEN_AS_STATED,
+                }
+                for label, each in results.items()
+            ]
+            say(json_text(data))
         else:
             for label, each in results.items():
                 told = f"consistent. {verdict_line(found[label])}" if each.stands else "INCONSISTENT"
@@ -54,8 +60,3 @@ def verify(
                 say("\n".join([*lines, *(f"  {difference}" for difference in each.differences)]))
             say(f"Taken as stated: {', '.join(TAKEN_AS_STATED)} (see docs/certificates.md).")
     return EXIT_DONE if all(each.stands for each in results.values()) else EXIT_SOME_FAILED
-
-
-def _data(label: str, found: Verification, stated: tuple[str, ...]) -> dict[str, object]:
-    differences = [asdict(each) for each in found.differences]
-    return {"certificate": label, "stands": found.stands, "differences": differences, "taken_as_stated": stated}

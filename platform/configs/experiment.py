@@ -102,7 +102,10 @@ class Experiment:
                     f"{key} must lie between {least} and {most}, got {getattr(self, key)}; write e.g. {_USUAL[key]}"
                 )
         for key in ("label", "algorithm_label"):
-            _check_label(key, getattr(self, key))
+            label = getattr(self, key)
+            if len(label) > _MOST_LETTERS or not label.isprintable() or label != label.strip():
+                rule = f"must be at most {_MOST_LETTERS} printable characters, no space at either end"
+                raise ValueError(f"{key} {rule}, got {shown(label)}; shorten it")
         if self.memory is not None and not 0.0 < self.memory <= _MOST_MEMORY:
             raise ValueError(f"memory must lie in (0, {_MOST_MEMORY:g}] GB, got {self.memory}; write e.g. 4")
         _check_played(self)
@@ -180,11 +183,6 @@ class Experiment:
         """Whether its users may be real: there is privacy, with noise that is never drawn again."""
         return not self.resumable and self.privacy.model != "none"
 
-    @property
-    def theorem(self) -> str:
-        """The theorem that covers the algorithm with these settings, '' if none does."""
-        return self.algorithm.covered_by or ""
-
     def environment(self) -> Env:
         """Return the environment, built. Raises UserError, also for mistakes in the code of a plugin's `build`."""
         try:
@@ -227,15 +225,6 @@ class Experiment:
 
     def _streams(self, seed_index: int) -> Streams:
         return Streams(self.seed + seed_index, self.streams_context, self.noise)
-
-
-def _check_label(key: str, label: str) -> None:
-    """Raise ValueError unless a label fits into a figure."""
-    if len(label) > _MOST_LETTERS or not label.isprintable() or label != label.strip():
-        raise ValueError(
-            f"{key} must be at most {_MOST_LETTERS} printable characters, no space at either end, got {shown(label)}; "
-            "shorten it"
-        )
 
 
 def _check_played(experiment: Experiment) -> None:

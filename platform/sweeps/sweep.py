@@ -438,17 +438,15 @@ class _Sweep:
         for file in files[:_FIRST_TO_READ]:
             self.display.say(f"          {file}")
         if tracked:
+            pages = f"mlflow at {self.store.shown}"
+            if self.options.tracking_uri is None:
+                pages = command("ui", *storage_words(self.layout.home))
+            elif self.store.local:
+                pages = shlex.join(["mlflow", "ui", "--backend-store-uri", self.store.shown])
+            elif self.store.shown.startswith("http"):
+                pages = f"{self.store.shown.rstrip('/')}{self.exporter.page}"
             name, run = experiment_name(), shlex.quote(self.layout.name)
-            self.display.say(f"MLflow    {self._pages()}: experiment {name!r}, run {run}")
-
-    def _pages(self) -> str:
-        """Return the command or the address that shows the runs in MLflow."""
-        if self.options.tracking_uri is None:
-            return command("ui", *storage_words(self.layout.home))
-        if self.store.local:
-            return shlex.join(["mlflow", "ui", "--backend-store-uri", self.store.shown])
-        served = self.store.shown.startswith("http")
-        return f"{self.store.shown.rstrip('/')}{self.exporter.page}" if served else f"mlflow at {self.store.shown}"
+            self.display.say(f"MLflow    {pages}: experiment {name!r}, run {run}")
 
 
 def run_in_process(cells: Iterable[SweepCell]) -> Iterator[CellEvent]:

@@ -28,7 +28,9 @@ NONE: dict[str, Any] = {"model": "none"}
 
 def finished(one: Experiment, rows: pd.DataFrame) -> CellResults:
     """The results of a cell with these records."""
-    return CellResults(rows, one.certificate().to_dict(), 1.0, 0.0, theorem=one.theorem, derived={"c": 0.5})
+    return CellResults(
+        rows, one.certificate().to_dict(), 1.0, 0.0, theorem=one.algorithm.covered_by or "", derived={"c": 0.5}
+    )
 
 
 def jdp(epsilon: float, **more: object) -> dict[str, Any]:

@@ -59,7 +59,9 @@ def test_a_cell_is_a_nested_run_with_its_parameters_curves_and_artifacts(home: P
     assert note.startswith("### Certificate\n\n**HOLDS")
     assert (private.tags["trust_model"], private.tags["verdict"]) == ("jdp", "holds")
     assert (private.tags["algorithm"], private.tags["proved_epsilon"]) == ("private_ucb_vi", "1")
-    assert [child.data.tags["theorem"] for child in children] == [cell.experiment.theorem or "none" for cell in cells]
+    assert [child.data.tags["theorem"] for child in children] == [
+        cell.experiment.algorithm.covered_by or "none" for cell in cells
+    ]
 
 
 def test_the_name_of_a_claim_that_fails_says_so(home: Path) -> None:
