@@ -11,7 +11,6 @@ from dprl.sources import VARIABLE as PLUGINS_VARIABLE
 _CPU_VARIABLE = "DPRL_NUM_CPUS"
 
 _WORKER_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "RAY_CHDIR_TO_TRIAL_DIR": "0"}
-_IMPORT_PATH = "PYTHONPATH"
 
 _DRIVER_ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -50,12 +49,10 @@ def set_environment(prefix: str = "") -> None:
 def worker_environment() -> dict[str, str]:
     """Return the variables for processes that run one cell, so that they find the same plugins."""
     found = dict(_WORKER_ENVIRONMENT)
-    if os.environ.get(PLUGINS_VARIABLE):
-        folders = [
-            str(Path(folder).absolute()) for folder in os.environ.get(_IMPORT_PATH, "").split(os.pathsep) if folder
-        ]
-        found |= {PLUGINS_VARIABLE: os.environ[PLUGINS_VARIABLE]}
-        found |= {_IMPORT_PATH: os.pathsep.join(folders)} if folders else {}
+    if plugins := os.environ.get(PLUGINS_VARIABLE):
+        folders = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+        absolute = os.pathsep.join(str(Path(folder).absolute()) for folder in folders)
+        found |= {PLUGINS_VARIABLE: plugins, "PYTHONPATH": absolute}
     return found
 
 

@@ -90,9 +90,6 @@ class _Trial(tune.Trainable):
 
     def setup(self, config: dict[str, Any]) -> None:
         """Open the run of the trial's experiment. Raises UserError."""
-        self._open(config)
-
-    def _open(self, config: Mapping[str, Any]) -> None:
         experiment, folder = self.experiment(config), Path(self.logdir)
         if self._storage is not None:
             folder = Path(self._storage.trial_fs_path)
@@ -110,7 +107,7 @@ class _Trial(tune.Trainable):
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Run another trial in the same process."""
         self._run.write_partial()
-        self._open(new_config)
+        self.setup(new_config)
         return True
 
     def step(self) -> dict[str, Any]:
@@ -128,7 +125,7 @@ class _Trial(tune.Trainable):
 
     def load_checkpoint(self, checkpoint: str) -> None:
         """Continue from a checkpoint of the same experiment. Raises UserError."""
-        self._open(self.config)
+        self.setup(self.config)
         if not self._run.experiment.resumable:
             rule = "must be 'seed' to continue a trial: noise from the operating system is not stored"
             raise broken_rule("noise.entropy", rule, "os", "use a scheduler that never pauses, e.g. ASHAScheduler")

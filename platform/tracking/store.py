@@ -114,14 +114,13 @@ class TrackingStore:
     @classmethod
     def choose(cls, home: Path, uri: str | None) -> TrackingStore:
         """Return the store that the user named, or the database under `home`, by its absolute path."""
-        if uri is not None:
-            # With a database MLflow would put files into the current folder.
-            named = cls(uri, Home(home.resolve()).artifacts)
-            if named._scheme not in _DATABASES:
-                return cls(uri, None)
-            return named if named.database is None else cls(sqlite_uri(named.database), named.artifact_root)
         there = Home(home.resolve())
-        return cls(sqlite_uri(there.database), there.artifacts)
+        if uri is None:
+            return cls(sqlite_uri(there.database), there.artifacts)
+        named = cls(uri, there.artifacts)  # with a database MLflow would put files into the current folder
+        if named._scheme not in _DATABASES:
+            return cls(uri, None)
+        return named if named.database is None else cls(sqlite_uri(named.database), there.artifacts)
 
 
 def _schemes() -> list[str]:
