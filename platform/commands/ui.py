@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated
 
@@ -45,11 +44,6 @@ def ui(*, port: Annotated[int, whole(1, 65535, "TCP port")] = 5000, storage: Sto
     words += ["--uvicorn-opts", "--log-level warning --lifespan off"]
     say(f"MLflow UI  http://{_UI_HOST}:{port}{page}   (all sweeps; starts in some seconds, stop with Ctrl-C)")
     say("           open the sweep with [+], tick cells, Compare; a metric's name shows its curves")
-    return _serve(words, environment)
-
-
-def _serve(words: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run the server until it ends or is interrupted, and return the exit code."""
     # A group of its own, because MLflow starts the server as another process and would not end it.
     with subprocess.Popen([sys.executable, "-P", *words], env=environment, start_new_session=True) as server:
         try:

@@ -359,7 +359,7 @@ class _Sweep:
         where = f"log: {log}" if log.is_file() else "no log: see above"
         self.failures[cell.digest] = f"{cell.label}: {event.cause} ({where})"
         self.display.ended(cell.label, f"FAILED: {event.cause} ({where})")
-        self.exporter.fail(cell, event.cause)
+        self.exporter.record(cell, event.cause)
 
     def _read(self, cell: SweepCell) -> CellResults:
         """Read a finished cell, and keep its row of the summary."""

@@ -112,13 +112,8 @@ class Exporter:
             rule = f"must be usable by MLflow ({error})"
             raise broken_rule("tracking-uri", rule, self.store.shown, "check the address and its disk")
 
-    def record(self, cell: SweepCell) -> None:
-        """Write the results of a finished cell, or a changed label, now or later."""
-        self._unsent[cell.digest] = (cell, "")
-        self._send()
-
-    def fail(self, cell: SweepCell, cause: str) -> None:
-        """Write that a cell failed, now or later."""
+    def record(self, cell: SweepCell, cause: str = "") -> None:
+        """Write the results of a finished cell, or a changed label, or the cause of its failure, now or later."""
         self._unsent[cell.digest] = (cell, cause)
         self._send()
 

@@ -52,7 +52,7 @@ def test_what_was_missed_is_written_at_the_end(home: Path, exporter: Exporter, w
     exporter.client = away = Away(exporter.client)  # type: ignore[assignment]
     exporter.record(first)
     attempts = away.attempts
-    exporter.fail(second, "why")
+    exporter.record(second, "why")
     assert away.attempts == attempts  # it is not asked for every cell
     away.away = False
     assert exporter.close([], {}, "FINISHED") == ""
@@ -100,7 +100,7 @@ def test_an_error_of_our_own_is_no_refusal(home: Path, exporter: Exporter, monke
 
     monkeypatch.setattr(exporter.client, "log_batch", broken)
     with pytest.raises(RuntimeError, match="a mistake in the code"):
-        exporter.fail(cells_in(home)[0], "why")
+        exporter.record(cells_in(home)[0], "why")
 
 
 def test_a_run_that_is_refused_is_reported_and_the_sweep_is_ended(

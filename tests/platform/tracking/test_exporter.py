@@ -190,7 +190,7 @@ def test_a_store_that_is_lost_in_the_middle_of_a_cell_gets_all_of_it_later(
 def test_a_failure_is_reported_until_it_is_repaired(home: Path) -> None:
     cells = cells_in(home)
     exporter = opened(home)
-    exporter.fail(cells[0], "ValueError: something")
+    exporter.record(cells[0], "ValueError: something")
     exporter.close([], {}, "FAILED")
     failed = runs(home)[1][0]
     assert (failed.info.status, failed.data.tags["failure"]) == ("FAILED", "ValueError: something")
