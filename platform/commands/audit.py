@@ -33,7 +33,12 @@ def audit(
         for name, given in (("CONFIG", config), ("--set", settings), ("--runs", runs)):
             if given:
                 raise broken_rule(name, "must be left out with --papers", given, "its claims and runs are fixed")
-        return _audit_papers(seed, as_json)
+        from dprl.papers.claims import audit_papers, audit_text
+
+        start = time.monotonic()
+        page = audit_papers(seed)
+        say(json_text(page.to_dict()) if as_json else audit_text(page, time.monotonic() - start))
+        return EXIT_SOME_FAILED if page.inconsistent else EXIT_DONE
     if config is None:
         raise UserError("CONFIG: is required, got nothing; name one, or write --papers")
     from dprl.platform.audits import DEFAULT_RUNS, audit_experiment, last_bits
@@ -58,13 +63,3 @@ def audit(
         failing += [label] if any(finding.violated for finding in findings) else []
     say(json_text(data) if as_json else outcome(failing, len(cells)))
     return EXIT_SOME_FAILED if failing else EXIT_DONE
-
-
-def _audit_papers(seed: int, as_json: bool) -> int:
-    """Audit the papers' claims, and return the exit code."""
-    from dprl.papers.claims import audit_papers, audit_text
-
-    start = time.monotonic()
-    page = audit_papers(seed)
-    say(json_text(page.to_dict()) if as_json else audit_text(page, time.monotonic() - start))
-    return EXIT_SOME_FAILED if page.wrong_proofs else EXIT_DONE
