@@ -38,7 +38,7 @@ def audit(
         start = time.monotonic()
         page = audit_papers(seed)
         say(json_text(page.to_dict()) if as_json else audit_text(page, time.monotonic() - start))
-        return EXIT_SOME_FAILED if page.inconsistent else EXIT_DONE
+        return EXIT_SOME_FAILED if page.wrong_proofs else EXIT_DONE
     if config is None:
         raise UserError("CONFIG: is required, got nothing; name one, or write --papers")
     from dprl.platform.audits import DEFAULT_RUNS, audit_experiment, last_bits
