@@ -36,13 +36,12 @@ _PLACES = {
     "configs": "CONFIG",
 }
 """Keys of configs that name a part, by kind."""
-_REGISTRIES: dict[str, Mapping[str, Mapping[str, type[Any]]]] = {
-    "algorithms": {"": ALGORITHMS},
-    "envs": {"": ENVIRONMENTS},
-    "counters": {"": COUNTERS},
-    "mechanisms": {"": MECHANISMS},
+_REGISTRIES: dict[str, Mapping[str, type[Any]]] = {
+    "algorithms": ALGORITHMS,
+    "envs": ENVIRONMENTS,
+    "counters": COUNTERS,
+    "mechanisms": MECHANISMS,
 }
-"""Classes by kind, and by the releases that they are for, '' for all."""
 _TRUST = {
     "none": "No privacy: {} without noise.",
     "jdp": "Joint differential privacy: a trusted server keeps exact {} and releases noisy sums of them.",
@@ -82,11 +81,9 @@ def _parts(kind: str) -> Iterator[tuple[Entry, type[Any] | None]]:
                 told = {"name": model, "description": _TRUST[model].format(releases), "releases": releases}
                 yield told | {"keys": _privacy_keys(settings, model)}, settings
         return
-    for releases, registry in _REGISTRIES[kind].items():
-        for name, cls in registry.items():
-            entry = {"name": name, "description": (cls.__doc__ or "").strip().split("\n", 1)[0]}
-            keys = {} if kind in _WITHOUT_KEYS else _keys(cls)
-            yield {**entry, **keys, **({"releases": releases} if releases else {})}, cls
+    for name, cls in _REGISTRIES[kind].items():
+        entry = {"name": name, "description": (cls.__doc__ or "").strip().split("\n", 1)[0]}
+        yield entry | ({} if kind in _WITHOUT_KEYS else _keys(cls)), cls
 
 
 def _documentation(cls: type[Any]) -> str:
@@ -99,13 +96,9 @@ def _documentation(cls: type[Any]) -> str:
 
 def _keys(cls: type[Any]) -> Entry:
     """Return the keys of a class's section, and its partners."""
-    found: Entry = {}
-    if hasattr(cls, "plays"):
-        found["plays"] = cls.plays.kind
-    if hasattr(cls, "releases"):
-        found["releases"] = cls.releases
-    if hasattr(cls, "builds"):
-        found["kind"] = cls.builds.kind
+    found: Entry = {"plays": cls.plays.kind} if hasattr(cls, "plays") else {}
+    found |= {"releases": cls.releases} if hasattr(cls, "releases") else {}
+    found |= {"kind": cls.builds.kind} if hasattr(cls, "builds") else {}
     hints = typing.get_type_hints(cls)
     return found | {"keys": [_key(field, hints[field.name]) for field in dataclasses.fields(cls) if field.init]}
 
@@ -124,12 +117,8 @@ def _privacy_keys(settings: type[Any], model: str) -> list[Entry]:
 def _key(field: dataclasses.Field[Any], hint: object) -> Entry:
     """Return one key of a section: its name, type, choices if there are few, and default if there is one."""
     names = choices(hint)
-    found: Entry = {"key": field.name, "type": "text" if names else describe_type(hint)}
-    if names:
-        found["choices"] = names
-    if field.default is not dataclasses.MISSING:
-        found["default"] = field.default
-    return found
+    kind: Entry = {"type": "text", "choices": names} if names else {"type": describe_type(hint)}
+    return {"key": field.name, **kind, **({} if field.default is dataclasses.MISSING else {"default": field.default})}
 
 
 def _config(name: str, path: Path) -> Entry:

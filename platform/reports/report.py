@@ -229,7 +229,7 @@ class SweepReport:
         for layout in layouts:
             # The status is older if the sweep was killed.
             done, status = len(layout.require_finished()), layout.status()
-            if done != status.cells:
+            if done != status["cells"]:
                 missing.append(sentence("missing", layout.name, done, status, layout.logs))
         cells = read_cells(layouts, damaged)
         if not cells:

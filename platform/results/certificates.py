@@ -44,7 +44,7 @@ def _cells_of(word: str, whole: bool) -> list[tuple[str, str]]:
     if whole and len(cells) < (planned := len(layout.grid().cells)):
         rule = "must be finished, because cells that are not may have asked users, too"
         found = f"{len(cells)} of {planned} cells of {layout.name}"
-        raise broken_rule("SWEEP", rule, found, f"resume with `{layout.status().command}`")
+        raise broken_rule("SWEEP", rule, found, f"resume with `{layout.status()['command']}`")
     labels: Any = layout.summary().set_index("cell")["label"].astype(str) if layout.summary_file.is_file() else {}
     return [(os.path.relpath(cell.path), labels.get(cell.path.name, "")) for cell in cells]
 

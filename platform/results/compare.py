@@ -98,12 +98,12 @@ class Group:
 
     @cached_property
     def factors(self) -> pd.DataFrame:
-        """What may differ between the cells, a row for each place.
+        """The factors of every cell, a row for each place.
 
         algorithm: its name, and its varying settings if all cells have one algorithm; noise that follows from them is
         then no factor of its own. constants: the settings of several algorithms. noise: settings of privacy besides
         model, epsilon and delta. epsilon: the claimed one if the claim holds, else the certified one, rounded; infinite
-        without privacy. ran: the noise that ran, which follows from the other factors and the number of releases.
+        without privacy. ran: the noise of the run, given by the other factors and the number of releases.
         """
         rows = [cell.row for cell in self.cells]
         keys = [key for key in dict.fromkeys(key for row in rows for key in row) if varies(key, rows)]

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -29,38 +30,6 @@ _DIGEST = re.compile(r"[0-9a-f]{12}")
 _ID = re.compile(r"[0-9a-f]{32}")
 _ORPHAN_PATIENCE = 60.0
 """Seconds that a cell waits for its previous writer; a Ray worker without a driver ends within a few."""
-
-
-@dataclass(frozen=True)
-class SweepStatus:
-    """Status of a sweep as last written. cells: 0 if unknown. command: resumes the sweep."""
-
-    cells: int
-    cells_finished: int
-    cells_failed: int
-    command: str
-
-    @classmethod
-    def read(cls, file: Path, command: str) -> SweepStatus:
-        """Return the status that a call of the sweep wrote; an empty one if there was none.
-
-        command: resumes the sweep, if the file has none. Raises UserError for a damaged file.
-        """
-        try:
-            found = {"command": command, **(json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {})}
-            cells, finished, failed = (int(found.get(key, 0)) for key in ("cells", "cells_finished", "cells_failed"))
-            return cls(cells, finished, failed, found["command"])
-        except (OSError, ValueError, TypeError) as error:
-            raise UserError(f"{file}: must be what an earlier call wrote, got {error}; remove it") from None
-
-    def write(self, file: Path) -> None:
-        """Write the status for reports and for people."""
-        write_json(file, asdict(self))
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """The numbers of cells by name."""
-        return {key: value for key, value in asdict(self).items() if key != "command"}
 
 
 @dataclass(frozen=True)
@@ -129,7 +98,7 @@ class SweepLayout:
 
     def grid(self) -> Grid:
         """Return the grid of the last call, an empty one if there was none. Raises UserError."""
-        return Grid.read(self.grid_file) or Grid("", {})
+        return Grid.read(self.grid_file)
 
     def finished_cells(self) -> list[CellFolder]:
         """Return the folders of the finished cells of the sweep's grid. Raises UserError."""
@@ -139,14 +108,14 @@ class SweepLayout:
     def require_finished(self) -> list[CellFolder]:
         """Return the folders of the finished cells. Raises UserError if there is none."""
         if not (found := self.finished_cells()):
-            rule, remedy = "must be finished, and has no finished cell", f"resume with `{self.status().command}`"
+            rule, remedy = "must be finished, and has no finished cell", f"resume with `{self.status()['command']}`"
             raise broken_rule("SWEEP", rule, self.name, remedy)
         return found
 
     def summary(self) -> pd.DataFrame:
         """Read the summary of a sweep, without cells that are gone. Raises UserError for a missing or damaged file."""
         if not self.summary_file.is_file():
-            rule, remedy = "must exist, and is written when a sweep ends", f"resume it with: {self.status().command}"
+            rule, remedy = "must exist, and is written when a sweep ends", f"resume it with: {self.status()['command']}"
             raise broken_rule(str(self.summary_file), rule, "no file", remedy)
         try:
             # An empty field is the only missing value: 'none' and 'None' are words.
@@ -162,9 +131,19 @@ class SweepLayout:
         there = [CellFolder(self.cell_folder(digest)).finished for digest in found["cell"]]
         return found[there].reset_index(drop=True)
 
-    def status(self) -> SweepStatus:
-        """The status as last written; if there is none, only the command that names the sweep."""
-        return SweepStatus.read(self.status_file, command("sweep", "CONFIG", "--name", self.name))
+    def status(self) -> dict[str, Any]:
+        """Return the status as last written: numbers of `cells` (0 if unknown), and the `command` that resumes them.
+
+        Those that have finished or failed are `cells_finished` and `cells_failed`. Raises UserError for a damaged file.
+        """
+        nothing = {"cells": 0, "cells_finished": 0, "cells_failed": 0}
+        found: dict[str, Any] = {**nothing, "command": command("sweep", "CONFIG", "--name", self.name)}
+        try:
+            if self.status_file.is_file():
+                found |= json.loads(self.status_file.read_text(encoding="utf-8"))
+            return found | {key: int(found[key]) for key in nothing}
+        except (OSError, ValueError, TypeError) as error:
+            raise UserError(f"{self.status_file}: must be what an earlier call wrote, got {error}; remove it") from None
 
     def cells(self, experiments: Sequence[Experiment]) -> list[SweepCell]:
         """The sweep's cells in grid order; grid points that are the same experiment are one cell."""
@@ -231,13 +210,13 @@ class Grid:
         return cls(sources, {each.digest: each.parameters() for each in experiments})
 
     @classmethod
-    def read(cls, file: Path) -> Grid | None:
-        """Return the grid that an earlier call wrote, None without one. Raises UserError for a damaged file."""
+    def read(cls, file: Path) -> Grid:
+        """Return the grid that an earlier call wrote, an empty one without one. Raises UserError for a damaged file."""
         try:
             found = json.loads(read_regular(file))
             return cls(found["sources"], found["cells"])
         except FileNotFoundError:
-            return None
+            return cls("", {})
         except (OSError, ValueError, KeyError, TypeError) as error:
             remedy = "remove it and run the sweep again, which keeps its cells"
             raise UserError(f"{file}: must be what an earlier call wrote, got {error}; {remedy}") from None
@@ -265,18 +244,18 @@ def require_name(layout: SweepLayout, cells: Sequence[Experiment], grid: Grid, f
 
     fresh: forgets finished cells, but never charges: those of cells outside of the grid would not count any more.
     """
-    before = None
+    before = Grid("", {})
     with suppress(*((UserError,) if fresh else ())):  # a damaged file is no obstacle to a fresh start
         before = Grid.read(layout.grid_file)
     journals = layout.cell_folder("charges")
-    new = [cell.digest for cell in cells if cell.asks_users and before and cell.digest not in before.cells]
-    if before is None or not grid.continues(before) or any(not [*journals.glob(f"{digest}-*")] for digest in new):
+    new = [cell.digest for cell in cells if cell.asks_users and before.cells and cell.digest not in before.cells]
+    if not before.cells or not grid.continues(before) or any(not [*journals.glob(f"{digest}-*")] for digest in new):
         charged = {file.name.rpartition("-")[0] for file in journals.glob("*.journal")} - grid.cells.keys()
         if charged:
             rule = f"has charged users of a release in {counted(len(charged), 'cell')} of other settings or code"
             remedy = "choose another name, and for users who take part again compose the certificates (dprl compose)"
             raise UserError(f"name: {layout.name!r} {rule}, got their journals in {journals}; {remedy}")
-    if before is None or fresh or grid.continues(before):
+    if fresh or grid.continues(before):
         return
     finished = sum(CellFolder(layout.cell_folder(digest)).finished for digest in before.cells)
     if finished:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pandas as pd
 
-from dprl.atomic_files import write_text
+from dprl.atomic_files import write_json, write_text
 from dprl.compiled import cache_is_empty, compilations
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.environment_variables import cpu_limit, set_environment
@@ -29,7 +29,6 @@ from dprl.platform.results.layout import (
     Grid,
     SweepCell,
     SweepLayout,
-    SweepStatus,
     lost_charges,
     require_journals,
     require_name,
@@ -378,7 +377,7 @@ class _Sweep:
         files, entries, counts = list[Path](), None, dict[str, int]()
         try:
             # Before the report, because it lists the missing cells.
-            counts = self._write_status(cells).counts
+            counts = self._write_status(cells)
             if finished:
                 self.display.say("writing summary.csv, report.html and figures, and all to MLflow")
                 files, entries = self._write_report(summary)
@@ -399,13 +398,13 @@ class _Sweep:
             tracking_uri=self.store.shown,
         )
 
-    def _write_status(self, cells: Sequence[SweepCell]) -> SweepStatus:
-        """Write and return the sweep's status, with the command that resumes it."""
+    def _write_status(self, cells: Sequence[SweepCell]) -> dict[str, int]:
+        """Write the sweep's status, with the command that resumes it, and return its numbers of cells."""
         finished = sum(cell.finished for cell in cells)
-        status = SweepStatus(len(cells), finished, len(self.failures), self.options.command)
+        counts = {"cells": len(cells), "cells_finished": finished, "cells_failed": len(self.failures)}
         with self._noting(self.layout.status_file):
-            status.write(self.layout.status_file)
-        return status
+            write_json(self.layout.status_file, {**counts, "command": self.options.command})
+        return counts
 
     def _write_report(self, summary: pd.DataFrame) -> tuple[list[Path], SweepEntries | None]:
         """Write the table, the report and its figures; return the files, table and page first, and MLflow's entries."""

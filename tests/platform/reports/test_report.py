@@ -124,6 +124,7 @@ def test_cells_that_differ_in_the_seed_only_are_side_by_side(copy: Path, tmp_pat
     files = SweepReport.of(copy, ["small", "more"]).write(tmp_path / "out", "a test")
     cells = pd.read_csv(files[1])
     assert sorted(cells["n_seeds"]) == [2] * 10 + [3] * 10
+    assert cells["name"].str.contains("seeds=").all()
     made = re.findall(r"Cells were run with [^<\n]*", files[0].read_text())
     assert sorted("git_commit another" in line for line in made) == [False, True]
     # The same sweep twice adds nothing.

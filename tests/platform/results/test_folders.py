@@ -16,7 +16,7 @@ from dprl.platform.errors import UserError
 from dprl.platform.results import layout as layouts
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.home import home_folder
-from dprl.platform.results.layout import SweepLayout, SweepStatus
+from dprl.platform.results.layout import SweepLayout
 from dprl.platform.results.lock import FolderLock
 
 
@@ -58,19 +58,14 @@ def test_the_backend_of_a_notebook_does_not_matter() -> None:
     subprocess.run([sys.executable, "-c", code], env=environment, check=True, stdout=subprocess.DEVNULL)
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
-    file, status = tmp_path / "status.json", SweepStatus(5, 3, 1, "dprl sweep a")
-    assert SweepStatus.read(file, "dprl sweep b") == SweepStatus(0, 0, 0, "dprl sweep b")
-    status.write(file)
-    assert SweepStatus.read(file, "dprl sweep b") == status
-
-
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'{"cells": null}', b'{"cells": "five"}', b"\xff"])
-def test_a_damaged_file_is_reported_in_one_line(content: bytes, tmp_path: Path) -> None:
-    file = tmp_path / "status.json"
-    file.write_bytes(content)
+def test_a_damaged_status_is_reported_in_one_line(content: bytes, tmp_path: Path) -> None:
+    sweep = SweepLayout(tmp_path, "smoke")
+    assert sweep.status()["cells"] == 0
+    sweep.folder.mkdir(parents=True)
+    sweep.status_file.write_bytes(content)
     with pytest.raises(UserError, match=r"^.*status\.json: must be what an earlier call wrote, got .*; remove it$"):
-        SweepStatus.read(file, "dprl sweep b")
+        sweep.status()
 
 
 HEAD = "label,cell,episodes,seeds,verdict\n"

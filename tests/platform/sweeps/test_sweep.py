@@ -139,7 +139,7 @@ def test_a_failing_cell_is_named_and_the_others_are_kept(tmp_path: Path, capsys:
     assert "Traceback" in log.read_text()
     assert list(result.summary["cell"]) == [cells[1].digest]
     assert "FAILED" in capsys.readouterr().err
-    assert [*SweepLayout(tmp_path / "home", "small").status().counts.values()] == [2, 1, 1]
+    assert [*SweepLayout(tmp_path / "home", "small").status().values()][:3] == [2, 1, 1]
     statuses = {run.data.tags.get("digest", "sweep"): run.info.status for run in mlflow_runs(tmp_path / "home")}
     assert statuses == {"sweep": "FAILED", cells[0].digest: "FAILED", cells[1].digest: "FINISHED"}
 
