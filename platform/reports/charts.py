@@ -12,7 +12,7 @@ import pandas as pd
 
 from dprl.algorithms import Metric
 from dprl.platform.errors import first_of
-from dprl.platform.reports.number_texts import delta_number, epsilon_text
+from dprl.platform.reports.number_texts import delta_number, number
 from dprl.platform.reports.templates import sentence
 from dprl.platform.reports.verdicts import trust_word
 from dprl.platform.results.cells import (
@@ -180,7 +180,7 @@ def line_labels(
             words.append(f"\u03b4 = {delta_number(cell.delta)}")
         if not cell.certified:
             words.append("NO PRIVACY" if cell.private else "no privacy")
-        at = [f"\u03b5 = {epsilon_text(epsilon(cell), 3)}"] if epsilon is not None and cell.private else []
+        at = [f"\u03b5 = {number(epsilon(cell))}"] if epsilon is not None and cell.private else []
         found.append((", ".join(words), ", ".join(words + at)))
     return found
 
@@ -399,7 +399,7 @@ def _lines(
         row = {"cell": i, "line": label, "algorithm": cell.algorithm, "model": cell.model, "kind": without}
         row |= {"epsilon": float(f"{cell.proved:.3g}")}
         for model, epsilon in ([parts[i]] if cell.private else private) if parts else [("", None)]:
-            at = "" if epsilon is None else f"\u03b5 = {epsilon_text(epsilon, 3)}"
+            at = "" if epsilon is None else f"\u03b5 = {number(epsilon)}"
             panel = ", ".join(filter(None, [model, at, environment_text(cell.row, keys, ", ")]))
             place = model, epsilon or 0.0, names.index(environment_name(cell.row)), *sizes
             rows.append({**row, "panel": panel, "place": place})

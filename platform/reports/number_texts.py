@@ -58,11 +58,6 @@ def episode_reached(episode: float, episodes: int, comma: str = "") -> str:
     return f">{episodes:{comma}}" if math.isinf(episode) else f"{episode:{comma}.0f}"
 
 
-def epsilon_text(epsilon: float, digits: int) -> str:
-    """Return an epsilon with `digits` significant digits, e.g. '3', '0.15' or '\u221e'."""
-    return "\u221e" if math.isinf(epsilon) else f"{epsilon:.{digits}g}"
-
-
 def delta_number(delta: float) -> str:
     """Return a delta, e.g. '0' or '10\u207b\u2076'."""
     return "0" if delta == 0.0 else power_text(delta) if delta < _SMALLEST_DECIMAL * 10 else f"{delta:g}"

@@ -20,10 +20,9 @@ from dprl.platform.reports.number_texts import (
     delta_number,
     effect_text,
     episode_reached,
-    epsilon_text,
     estimate_text,
+    number,
 )
-from dprl.platform.reports.tables import noise_note
 from dprl.platform.reports.templates import sentence, template
 from dprl.platform.reports.terminal import Table
 from dprl.platform.reports.verdicts import VERDICTS, badge, certificate_page, trust_word, verdict_id
@@ -51,7 +50,6 @@ from dprl.platform.results.inference import FEWEST_SEEDS, Effect, Estimate
 from dprl.platform.results.layout import SweepLayout, sweep_layout
 from dprl.platform.results.summary import (
     SATURATION_NOTE,
-    SATURATION_REMEDY,
     full_label,
     results_in,
     title_of,
@@ -166,7 +164,7 @@ def cell_table(groups: Sequence[Group]) -> Table:
     for group in groups:
         for i, cell in enumerate(group.cells):
             row, reference = cell.row, reference_of(group, i) if cell.private else None
-            claimed = epsilon_text(float(row["claimed_epsilon"]), 4) if "claimed_epsilon" in row else ""
+            claimed = number(float(row["claimed_epsilon"])) if "claimed_epsilon" in row else ""
             value = {value_label(group.metric, group.unit): estimate_text(shown(group, cell))} if group.metric else {}
             rows.append(
                 {
@@ -292,14 +290,13 @@ class SweepReport:
             figures=[(chart, _source(chart)) for chart in charts],
             best=budget_table(self.groups),
             claims=[(key, each.meaning, verdicts.count(key)) for key, each in VERDICTS.items() if key in verdicts],
-            noise=noise_note(rows),
             seeds=sorted({cell.seeds for cell in cells}),
             cells=len(cells),
             table=table._replace(body=table.body[:_MOST_CELLS]),
             further=len(table.body[_MOST_CELLS:]),
             unlearned=sum(cell.unlearned for cell in cells),
             saturated=any(cell.saturated for cell in cells),
-            saturation=f"{SATURATION_NOTE}; try {SATURATION_REMEDY}",
+            saturation=SATURATION_NOTE,
             certificates=certificates,
             metrics=[(title_of(each), each.definition or full_label(each), each) for each in metrics],
             badge=badge,

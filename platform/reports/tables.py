@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
 import pandas as pd
 
 from dprl.algorithms import Metric
 from dprl.platform.errors import counted, first_of
-from dprl.platform.program import command
-from dprl.platform.reports.number_texts import bound, episode_reached, number, rounded
-from dprl.platform.reports.templates import sentence
+from dprl.platform.reports.number_texts import bound, episode_reached, number
 from dprl.platform.reports.terminal import Table, write_table
 from dprl.platform.reports.verdicts import AT_DELTA, verdict_word
 from dprl.platform.results.summary import (
-    PROVES_NOTHING,
-    SATURATION_REMEDY,
     full_label,
     headlines_in,
     results_in,
@@ -27,8 +23,6 @@ _MOST_ROWS = 200
 """Maximum of rows on the terminal; all are in summary.csv."""
 _MOST_NAMED = 3
 """Maximum of cells named in a warning, which counts the others."""
-_MUCH_MORE = 1.1
-"""Times the least noise known: cells with more are told of."""
 
 
 def write_summary(stream: TextIO, summary: pd.DataFrame) -> None:
@@ -83,27 +77,7 @@ def write_summary(stream: TextIO, summary: pd.DataFrame) -> None:
     if any(row["verdict"] == "holds_approximately" for row in rows):
         meanings[AT_DELTA] = None
     notes = [f"... and {counted(len(rows) - len(shown), 'cell')} more, in summary.csv"] * (len(rows) > len(shown))
-    notes += ["; ".join(["columns: docs/metrics.md", *meanings]), *filter(None, [noise_note(rows)]), *_warnings(rows)]
+    notes.append("; ".join(["columns: docs/metrics.md", *meanings]))
+    for note, labels in summary[summary["note"].fillna("") != ""].groupby("note", sort=False)["label"]:
+        notes.append(f"warning: {note} ({'; '.join(first_of(labels.astype(str).tolist(), _MOST_NAMED))})")
     write_table(stream, Table(headers, list(zip(*columns, strict=True)), headers[:1]), notes)
-
-
-def _warnings(rows: Sequence[Mapping[Any, Any]]) -> list[str]:
-    """Return a line for each note on cells."""
-    warnings: dict[str, list[str]] = {}
-    for row in rows:
-        if pd.notna(row["note"]) and row["note"]:
-            warnings.setdefault(str(row["note"]), []).append(str(row["label"]))
-    told = []
-    for note, labels in warnings.items():
-        remedy = f"; try {SATURATION_REMEDY}" if PROVES_NOTHING not in note else ""
-        told.append(f"warning: {note}{remedy} ({'; '.join(first_of(labels, _MOST_NAMED))})")
-    return told
-
-
-def noise_note(rows: Sequence[Mapping[Any, Any]]) -> str:
-    """Return a line on cells with more noise than the least known for their claims, '' if there are none."""
-    ratios = [row["noise_sd"] / row["least_noise_sd"] for row in rows if row.get("least_noise_sd", 0.0) > 0.0]
-    more = [ratio for ratio in ratios if ratio > _MUCH_MORE]
-    if not more:
-        return ""
-    return sentence("noise_note", len(more), len(rows), rounded(max(more), 2), command("certify", "CONFIG"))

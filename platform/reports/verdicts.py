@@ -170,10 +170,7 @@ def certificates_table(labels: Sequence[str], certificates: Sequence[Mapping[str
         noise = {"noise": columns.get("noise_sd"), "least known": columns.get("least_noise_sd")}
         rows.append(row | {name: number(value) for name, value in noise.items() if value is not None})
     if any("noise" in row for row in rows):
-        notes.append("noise: standard deviation of one count (rms over episodes)")
-        notes.append(
-            "least known: with the best mechanism, counter and families known for it, named above as 'best known'"
-        )
+        notes.append("noise: standard deviation of one count, rms over episodes; least known: of the best known noise")
     if any(row["verdict"] == VERDICTS["delta"].word for row in rows):
         notes.append(AT_DELTA)
     return Table.of(rows, ("cell",)), ["; ".join(notes)] if notes else []

@@ -22,9 +22,11 @@ if TYPE_CHECKING:  # `dprl certify` reads certificates, and pandas is slow to lo
 _MOST_SATURATED = 0.99
 _ENDS = ("", "_lower", "_upper")
 """Suffixes of the columns of a number and of the ends of its interval."""
-SATURATION_NOTE = "bonus saturated: estimates stayed at their caps, so regret grew linearly"
+SATURATION_NOTE = (
+    "bonus saturated: estimates stayed at their caps, so regret grew linearly; try more episodes, a larger epsilon or, "
+    "without a theorem, a smaller algorithm.bonus_scale"
+)
 PROVES_NOTHING = "the release proves nothing"
-SATURATION_REMEDY = "more episodes, a larger epsilon or, without a theorem, a smaller algorithm.bonus_scale"
 FINAL_SCORE = "Final score"
 _JUDGED = {"run": "", "deployed": " of the policy deployed last", "output": " of the output policy"}
 

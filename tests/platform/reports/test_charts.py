@@ -98,7 +98,7 @@ def test_cells_without_a_certified_epsilon_are_named_in_the_caption() -> None:
     assert told in chart("frontier", *mixed(), lost).caption
     # Where none is certified, all are drawn, as results without privacy.
     found = chart("curves", lost, report_cell(of("private_ucb_vi", NONE)))
-    assert [*lines(found)] == ["private_ucb_vi, NO PRIVACY, \u03b5 = \u221e", "private_ucb_vi, no privacy"]
+    assert [*lines(found)] == ["private_ucb_vi, NO PRIVACY, \u03b5 = inf", "private_ucb_vi, no privacy"]
 
 
 def test_figures_have_at_most_six_panels_and_panels_at_most_eight_lines() -> None:

@@ -6,8 +6,6 @@ import io
 
 import pandas as pd
 
-from dprl.platform.program import command
-from dprl.platform.reports.number_texts import rounded
 from dprl.platform.reports.tables import write_summary
 from dprl.platform.reports.terminal import Table, facts_text, write_table
 from tests.platform.reports.cases import NONE, cell, game_cell, jdp, summary
@@ -41,28 +39,14 @@ def test_a_cell_without_a_gap_beside_one_that_has_it_is_marked() -> None:
 
 def test_a_table_of_many_cells_shows_some_and_says_where_the_others_are() -> None:
     stream = io.StringIO()
-    noisy = cell(jdp(1, counter="binary_tree", families="separate"))  # more noise than the least has a line
+    noisy = cell(jdp(1, counter="binary_tree", families="separate"))
     rows = pd.concat([summary([cell(NONE), noisy])] * 1000, ignore_index=True)
     write_summary(stream, rows.assign(note="bonus saturated"))
     lines = stream.getvalue().splitlines()
-    assert len(lines) == 205
+    assert len(lines) == 204
     assert lines[201] == "... and 1800 cells more, in summary.csv"
     assert lines[-1].endswith("; and 1,997 more)")
     assert len(lines[-1]) <= 300
-
-
-def test_a_line_tells_of_noise_above_the_least_known() -> None:
-    def lines(*families: str) -> list[str]:
-        stream = io.StringIO()
-        write_summary(stream, summary([cell(jdp(1.0, families=each, counter="auto")) for each in families]))
-        return [line for line in stream.getvalue().splitlines() if line.startswith("Noise in ")]
-
-    found = summary([cell(jdp(1.0, families="separate", counter="auto"))]).iloc[0]
-    times = rounded(found["noise_sd"] / found["least_noise_sd"], 2)
-    [line] = lines("separate", "one_hot")
-    assert line.startswith(f"Noise in 1 of 2 cells is up to {times} times the least known for its claim and releases; ")
-    assert line.endswith(f"{command('certify', 'CONFIG')}`")
-    assert lines("one_hot") == []
 
 
 TABLE = Table(["cell", "regret"], [["[b]a", "1.5"], ["bb", "12.25"]], ["cell"])
