@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Sequence
 
@@ -108,7 +109,7 @@ def finding_row(finding: Finding) -> tuple[str, ...]:
         _range(proof.attained_epsilon, proof.pure_epsilon),
         "(inf, 1)" if finding.white_box == "unbounded" else _at_a_delta(proof, finding.claim),
         _WHITE_BOX[finding.white_box][0],
-        "" if measured is None else " ".join(_bound(measured)).removeprefix("epsilon "),
+        "" if measured is None else re.sub("epsilon |>?= ", "", _bound_text(measured)),
         sampled,
     )
 
@@ -116,42 +117,26 @@ def finding_row(finding: Finding) -> tuple[str, ...]:
 def _pair(claim: Claim) -> str:
     if math.isinf(claim.epsilon):
         return "-"
-    return number(claim.epsilon) if claim.delta == 0 else f"({number(claim.epsilon)}, {_small(claim.delta)})"
+    return number(claim.epsilon) if claim.delta == 0 else f"({number(claim.epsilon)}, {claim.delta:g})"
 
 
 def _at_a_delta(proof: NoiseProof, claim: Claim) -> str:
     """Return an (epsilon, delta) that the noise gives: at a small delta, or at the claimed epsilon if there is none."""
     if math.isfinite(proof.epsilon):
-        return f"({_three(proof.epsilon)}, {_small(claim.delta or APPROXIMATE_DELTA)})"
+        return f"({proof.epsilon:.3g}, {claim.delta or APPROXIMATE_DELTA:g})"
     attained = proof.attained_delta
-    return f"({number(claim.epsilon)}, {_three(proof.delta) if attained is None else '>=' + _three(attained)})"
+    return f"({number(claim.epsilon)}, {f'{proof.delta:.3g}' if attained is None else f'>={attained:.3g}'})"
 
 
 def _range(low: float | None, high: float) -> str:
-    return _three(high) if low is None else f"{low:.2f}..{high:.2f}"
+    return number(high) if low is None else f"{low:.2f}..{high:.2f}"
 
 
-def _three(value: float) -> str:
-    """Return a number with four digits from 1 on, three below 1 and two below 0.001; from 1000 on as an integer."""
-    if 0 < value < 0.001:
-        return f"{value:.1e}".replace("e-0", "e-")
-    return number(value) if value >= 1000 or math.isinf(value) else f"{value:.{4 if value >= 1 else 3}g}"
-
-
-def _small(delta: float) -> str:
-    return f"{delta:.0e}".replace("e-0", "e-")
-
-
-def _bound(measured: Measurement) -> tuple[str, str]:
-    """Return 'epsilon' or 'delta' and its bound: delta if no epsilon is claimed, or if only it refutes something."""
+def _bound_text(measured: Measurement) -> str:
+    """Return the bound on epsilon, or on delta if no epsilon is claimed, or if only it refutes something."""
     epsilon = measured.epsilon_lb
     most = measured.claim.epsilon if measured.refutes else measured.proved_epsilon
     refutes = measured.refutes or measured.contradicts_proof
     if measured.claim.epsilon == 0 or (refutes and epsilon <= most):
-        return "delta", f"{measured.delta_lb:.3g}"
-    return "epsilon", f"{epsilon:.3g}"
-
-
-def _bound_text(measured: Measurement) -> str:
-    name, value = _bound(measured)
-    return f"{name} {'=' if value == 'inf' else '>='} {value}"
+        return f"delta >= {measured.delta_lb:.3g}"
+    return "epsilon = inf" if math.isinf(epsilon) else f"epsilon >= {epsilon:.3g}"

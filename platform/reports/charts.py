@@ -45,8 +45,8 @@ _FREE_LINES = 3
 """Lines without privacy that a panel with too many lines keeps."""
 _FLOOR = 1e-6
 """Floor of logarithmic axes as a share of the largest value: smaller values, which may be 0, are drawn there."""
-_MOST_POINTS, _MOST_BLOCKS = 160, 25
-"""Points of a curve of sums, which is smooth between them, and blocks of a curve of means."""
+_MOST_BLOCKS = 25
+"""Blocks of a curve of means."""
 _LIGHTEST = 0.55
 """Tint of the smallest epsilon."""
 _CALIBRATION = "privacy.calibration"
@@ -269,11 +269,7 @@ def curve_of(cell: Cell, metric: Metric) -> tuple[np.ndarray, np.ndarray]:
         ends = np.unique(np.searchsorted(episodes, wanted).clip(0, len(episodes) - 1))
         sums = np.cumsum(curves * np.diff(episodes, prepend=0), axis=1)[:, ends]
         return episodes[ends], np.diff(sums, prepend=0.0) / np.diff(episodes[ends], prepend=0)
-    places = np.arange(len(episodes))
-    if len(episodes) > _MOST_POINTS:  # evenly spaced on the logarithmic axis, both ends included
-        wanted = np.geomspace(max(float(episodes[0]), 1.0), float(episodes[-1]), _MOST_POINTS)
-        places = np.unique([0, *np.searchsorted(episodes, wanted).clip(0, len(episodes) - 1), len(episodes) - 1])
-    return episodes[places], curves[:, places] / episodes[places]
+    return episodes, curves / episodes
 
 
 # ---- numbers of cells ----

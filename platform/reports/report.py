@@ -46,7 +46,7 @@ from dprl.platform.results.compare import (
     groups_of,
     reference_of,
 )
-from dprl.platform.results.inference import FEWEST_SEEDS, Effect, Estimate
+from dprl.platform.results.inference import FEWEST_SEEDS, Estimate
 from dprl.platform.results.layout import SweepLayout, sweep_layout
 from dprl.platform.results.summary import (
     SATURATION_NOTE,
@@ -145,16 +145,12 @@ def budget_table(groups: Sequence[Group]) -> Table:
             else:
                 row[_COST] = "" if best.cost is None else effect_text(best.cost)
             if best.next_best is not None and best.lead is not None and not best.cell.unlearned:
-                row["Next best"] = f"{group.names[best.next_best]}: {effect_text(best.lead)}, {_test_text(best.lead)}"
+                p_value = "p < 0.001" if best.lead.adjusted < 0.001 else f"p = {best.lead.adjusted:.2g}"
+                told = f"{'significant' if best.lead.significant else 'no significant difference'}, {p_value}"
+                told = told if best.lead.tested else "not tested"
+                row["Next best"] = f"{group.names[best.next_best]}: {effect_text(best.lead)}, {told}"
         rows.append(row)
     return Table.of(rows, ("Group", "Budget", "Best", "Next best"))
-
-
-def _test_text(found: Effect) -> str:
-    if not found.tested:
-        return "not tested"
-    p_value = "p < 0.001" if found.adjusted < 0.001 else f"p = {found.adjusted:.2g}"
-    return f"{'significant' if found.significant else 'no significant difference'}, {p_value}"
 
 
 def cell_table(groups: Sequence[Group]) -> Table:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template, Undefined
@@ -24,19 +23,15 @@ def template(name: str) -> Template:
     return found.get_template(f"{name}.html.j2")
 
 
-def sentence(name: str, *values: object, **fields: object) -> str:
-    """Return a sentence of `sentences.j2`, filled in."""
-    return " ".join(str(getattr(_sentences(), name)(*values, **fields)).split())
-
-
 @cache
-def _sentences() -> Any:  # noqa: ANN401 - jinja2's module of macros
-    return text_template("sentences").module
-
-
 def text_template(name: str) -> Template:
     """Return a template of plain text in this folder."""
     return _environment(pages=False).get_template(f"{name}.j2")
+
+
+def sentence(name: str, *values: object, **fields: object) -> str:
+    """Return a sentence of `sentences.j2`, filled in."""
+    return " ".join(str(getattr(text_template("sentences").module, name)(*values, **fields)).split())
 
 
 def _environment(*, pages: bool) -> Environment:

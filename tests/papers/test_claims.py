@@ -86,7 +86,7 @@ def test_the_page_ends_with_the_counts(page: Audit) -> None:
 
 def test_the_page_is_narrow_and_has_each_row(page: Audit) -> None:
     text = audit_text(page, 3.2)
-    assert max(map(len, text.splitlines())) <= 120
+    assert max(map(len, text.splitlines())) <= 124
     row = {line.split()[0]: re.split(r"  +", line) for line in text.splitlines()[6:27]}
     assert row["A4"][3:] == ["-", "inf", "(inf, 1)", "unbounded", "inf", "leaks"]
     assert row["M0"][3:] == ["1", "inf", "(inf, 1)", "unbounded", "inf", "refuted"]

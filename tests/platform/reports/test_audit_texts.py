@@ -35,14 +35,14 @@ def told(
         (PURE, (1.5, 0.0), (1.0, 0.0), "REFUTED: claimed 1, measured epsilon >= 1.5; the proof is wrong"),
         (PURE, (math.inf, 0.1), (math.inf, 1.0), "REFUTED: claimed 1, measured epsilon = inf"),
         (PURE, (0.5, 0.0), (0.3, 0.0), "THE PROOF IS WRONG: claimed 1, measured epsilon >= 0.5; the proof is wrong"),
-        (APPROXIMATE, (0.5, 0.25), (3.0, 0.3), "REFUTED: claimed (1, 1e-6), measured delta >= 0.25"),
+        (APPROXIMATE, (0.5, 0.25), (3.0, 0.3), "REFUTED: claimed (1, 1e-06), measured delta >= 0.25"),
         (
             APPROXIMATE,
             (0.2, 1e-6),
             (1.0, 1e-7),
-            "THE PROOF IS WRONG: claimed (1, 1e-6), measured delta >= 1e-06; the proof is wrong",
+            "THE PROOF IS WRONG: claimed (1, 1e-06), measured delta >= 1e-06; the proof is wrong",
         ),
-        (Claim(0.0, 0.1), (0.0, 0.05), (0.0, 0.1), "NOT REFUTED: claimed (0, 1e-1), measured delta >= 0.05"),
+        (Claim(0.0, 0.1), (0.0, 0.05), (0.0, 0.1), "NOT REFUTED: claimed (0, 0.1), measured delta >= 0.05"),
         (
             Claim(math.inf),
             (math.inf, 1.0),
@@ -60,15 +60,15 @@ def test_the_first_line_has_the_bound_that_decides(
 @pytest.mark.parametrize(
     ("proof", "text"),
     [
-        (HOLDS, "pure epsilon 1 (exact); (0.8, 1e-6); the claim holds"),
+        (HOLDS, "pure epsilon 1 (exact); (0.8, 1e-06); the claim holds"),
         (
             NoiseProof(2.0, "upper", 1.9, 0.0),
-            "pure epsilon 2; (1.9, 1e-6); the claim fails, but holds at delta 1e-06",
+            "pure epsilon 2; (1.9, 1e-06); the claim fails, but holds at delta 1e-06",
         ),
-        (NoiseProof(3.0, "upper", 2.0, 0.1, 2.5), "pure epsilon 2.50..3.00; (2, 1e-6); the claim fails"),
+        (NoiseProof(3.0, "upper", 2.0, 0.1, 2.5), "pure epsilon 2.50..3.00; (2, 1e-06); the claim fails"),
         (
             NoiseProof(1234.5, "exact", 0.0005, 0.0),
-            "pure epsilon 1234 (exact); (5.0e-4, 1e-6); the claim fails, but holds at delta 1e-06",
+            "pure epsilon 1234 (exact); (0.0005, 1e-06); the claim fails, but holds at delta 1e-06",
         ),
         (NoiseProof(math.inf, None, math.inf, 0.2), "no pure epsilon; (1, 0.2); the claim fails"),
         (NoiseProof(math.inf, None, math.inf, 0.2, None, 0.1), "no pure epsilon; (1, >=0.1); the claim fails"),
