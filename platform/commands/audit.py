@@ -25,8 +25,8 @@ def audit(
 ) -> int:
     """Attack the noise of each cell, or of every paper's claims: lower bounds on epsilon.
 
-    Exit codes: 0 nothing refuted, 1 a claim is refuted or a proof fails, 2 bad input. With --papers: 1 if a control is
-    refuted, or if a measured epsilon exceeds the proved one. The last bits of float64 noise do not change the exit
+    Exit codes: 0 nothing refuted, 1 a claim is refuted or a proof fails, 2 bad input. With --papers: 1 if a measured
+    epsilon exceeds the proved one. The last bits of float64 noise do not change the exit
     code: the claims are about real numbers.
     """
     if papers:
