@@ -29,7 +29,7 @@ from dprl.platform.results.cells import (
 )
 from dprl.platform.results.compare import naming_keys
 from dprl.platform.results.inference import Scale, estimate, scaled_band
-from dprl.platform.results.summary import is_final_score, is_gap, results_in, title_of, unit_of
+from dprl.platform.results.summary import headline_label, is_final_score, is_gap, results_in, title_of, unit_of
 
 MOST_CHARTS = 12
 """Figures of a report; `dprl plot` draws all others."""
@@ -113,7 +113,7 @@ def report_charts(cells: Sequence[Cell], most: int | None = None) -> list[Chart]
         part, name = [cell for cell in cells if metric.name in cell.row], f"final_{metric.name}" if i else "final"
         finals += _over_epsilon(name, part, _last_of(metric), f"{metric.definition.capitalize()}. ".lstrip(". "))
     for i, (metric, part) in enumerate(by_metric.items()):
-        end, quantity = f"_{metric.name}" if i else "", _headline(part[0])
+        end, quantity = f"_{metric.name}" if i else "", _headline(metric, part)
         frontiers += _over_epsilon(f"frontier{end}", part, quantity)
         for key in environment_keys([cell.row for cell in part]):
             sizes += _over_size(f"{key.rpartition('.')[2]}{end}", key, part, quantity) if key in SIZES else []
@@ -129,16 +129,10 @@ def colours_of(cells: Sequence[Cell]) -> dict[str, str]:
     return {name: COLOURS[i] if i < len(COLOURS) else NEUTRAL for i, name in enumerate(names)}
 
 
-def _headline(cell: Cell) -> _Quantity:
-    """Return the headline of a run, per episode if it is a sum. Raises ValueError for a cell without a headline."""
-    metric = cell.metric
-    if metric is None:
-        raise ValueError("cell must have a headline, got one without")
-    label = metric.label.capitalize()
-    if metric.over == "sum":
-        each = f"{label} per {unit_of([cell.row])}"
-        return _Quantity(metric, each, lambda one: one.finals / int(one.row[EPISODES]))
-    return _Quantity(metric, label, lambda one: one.finals)
+def _headline(metric: Metric, cells: Sequence[Cell]) -> _Quantity:
+    """Return the headline of a run, per episode if it is a sum."""
+    label = headline_label(metric, unit_of(cell.row for cell in cells))
+    return _Quantity(metric, label, lambda one: one.finals / (int(one.row[EPISODES]) if metric.over == "sum" else 1))
 
 
 def _last_of(metric: Metric) -> _Quantity:

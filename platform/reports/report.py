@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 from collections.abc import Sequence
@@ -51,6 +50,7 @@ from dprl.platform.results.layout import SweepLayout, sweep_layout
 from dprl.platform.results.summary import (
     SATURATION_NOTE,
     full_label,
+    headline_label,
     results_in,
     title_of,
 )
@@ -85,8 +85,8 @@ def answer_of(groups: Sequence[Group]) -> str:
         budget=_budget(best),
         algorithm=algorithm,
         rival=rival,
-        label=value_label(best.group.metric, best.group.unit),
-        value=estimate_text(shown(best.group, best.cell)),
+        label=headline_label(best.group.metric, best.group.unit),
+        value=estimate_text(shown(best.cell)),
         cost="" if best.cost is None else effect_text(best.cost),
     )
 
@@ -113,18 +113,11 @@ def _budget(best: Best) -> str:
     return f"certified \u03b5 \u2264 {bound(best.epsilon)} ({trust_word(best.model)}, {delta})"
 
 
-def shown(group: Group, cell: Cell) -> Estimate:
+def shown(cell: Cell) -> Estimate:
     """Return a cell's headline over seeds, per episode if it is a sum."""
-    each = group.episodes if group.metric is not None and group.metric.over == "sum" else 1
+    each = int(cell.row[EPISODES]) if cell.metric is not None and cell.metric.over == "sum" else 1
     value, lower, upper, scale = cell.estimate
     return Estimate(value / each, lower / each, upper / each, scale)
-
-
-def value_label(metric: Metric | None, unit: str) -> str:
-    """Return the name of the number that `shown` returns, e.g. 'Regret per episode', '' without a headline."""
-    if metric is None:
-        return ""
-    return f"{metric.label.capitalize()} per {unit}" if metric.over == "sum" else metric.label.capitalize()
 
 
 # ---- tables ----
@@ -139,7 +132,7 @@ def budget_table(groups: Sequence[Group]) -> Table:
         row = {"Group": group.title if len(groups) > 1 else "", "Budget": budget, "Best": "no cell certifies this"}
         if best.place is not None:
             row["Best"] = group.names[best.place]
-            row[value_label(group.metric, group.unit)] = estimate_text(shown(group, best.cell))
+            row[headline_label(group.metric, group.unit)] = estimate_text(shown(best.cell))
             if best.cell.unlearned:  # such a cell is the best of no others, and its value no cost of privacy
                 row["Best"] += " (nothing was learned)"
             else:
@@ -161,7 +154,7 @@ def cell_table(groups: Sequence[Group]) -> Table:
         for i, cell in enumerate(group.cells):
             row, reference = cell.row, reference_of(group, i) if cell.private else None
             claimed = number(float(row["claimed_epsilon"])) if "claimed_epsilon" in row else ""
-            value = {value_label(group.metric, group.unit): estimate_text(shown(group, cell))} if group.metric else {}
+            label = headline_label(group.metric, group.unit)
             rows.append(
                 {
                     "Group": group.title if len(groups) > 1 else "",
@@ -170,7 +163,7 @@ def cell_table(groups: Sequence[Group]) -> Table:
                     "\u03b4": delta_number(cell.delta) if cell.private else "",
                     "Certified \u03b5": bound(cell.proved, "\u221e"),
                     "Claim": badge(verdict_id(cell.certificate)),
-                    **value,
+                    **({label: estimate_text(shown(cell))} if label else {}),
                     _COST: "" if reference is None else effect_text(group.effect(i, reference)),
                     "To half regret": _median_text(row, "halved_at"),
                     **{title_of(each): result_text(row, each) for each in results if each != group.metric},
@@ -283,7 +276,7 @@ class SweepReport:
             answer=answer,
             sweeps=[(layout.name, len(layout.finished_cells()), layout.status()) for layout in self.layouts],
             missing=self.missing,
-            figures=[(chart, _source(chart)) for chart in charts],
+            figures=[(chart, render(draw(chart, style_of("page")), "svg")) for chart in charts],
             best=budget_table(self.groups),
             claims=[(key, each.meaning, verdicts.count(key)) for key, each in VERDICTS.items() if key in verdicts],
             seeds=sorted({cell.seeds for cell in cells}),
@@ -331,9 +324,3 @@ def _figures_before(folder: Path) -> set[str]:
         return set()
     found = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
     return {name for name in found if name == Path(name).name and Path(name).suffix[1:] in FORMATS}
-
-
-def _source(chart: Chart) -> str:
-    """Return a chart as the address of an image that contains it."""
-    drawn = render(draw(chart, style_of("page")), "svg")
-    return f"data:image/svg+xml;base64,{base64.b64encode(drawn).decode()}"

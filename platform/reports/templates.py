@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 from functools import cache
 from pathlib import Path
@@ -51,6 +52,7 @@ def _environment(*, pages: bool) -> Environment:
         "bound": lambda value: bound(float(value)),
         "delta": lambda value: delta_number(float(value)),
         "general": "{:g}".format,
+        "base64": lambda content: base64.b64encode(content).decode(),
         "as_config": lambda value: yaml.safe_dump(value).split("\n")[0],
     }
     return found

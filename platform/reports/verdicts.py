@@ -21,12 +21,11 @@ AT_DELTA = "verdict: 'only for delta > 0' fails as a pure claim, and holds at th
 
 
 class Verdict(NamedTuple):
-    """Texts of a verdict on a claim: in tables of the terminal, on badges of pages, beside these, and as a heading."""
+    """Texts of a verdict on a claim: in tables of the terminal, on badges of pages, and as a sentence."""
 
     word: str
     badge: str
     meaning: str
-    heading: str
 
 
 VERDICTS = {
@@ -34,37 +33,31 @@ VERDICTS = {
         "holds",
         "\u2713 holds",
         "The noise certifies the claimed \u03b5 at the claimed \u03b4.",
-        "The claim holds for the noise of this run.",
     ),
     "delta": Verdict(
         "only for delta > 0",
         "\u25d0 holds only for \u03b4 > 0",
         "The claim of pure privacy fails; the same \u03b5 holds at \u03b4 = 10\u207b\u2076.",
-        "The claim of pure privacy holds only for \u03b4 > 0: up to a probability of one in a million.",
     ),
     "fails": Verdict(
         "FAILS",
         "\u2717 FAILS",
         "The noise certifies only a larger \u03b5.",
-        "The claim fails: the noise that ran proves only a larger epsilon. Do not sign it.",
     ),
     "nothing": Verdict(
         "NO PRIVACY",
         "\u2298 NO PRIVACY",
-        "The noise certifies no finite \u03b5, although the cell claims one.",
-        "There is no privacy: no finite epsilon is proved. Do not sign it.",
+        "The noise certifies no finite \u03b5, although one is claimed.",
     ),
     "refuted": Verdict(
         "REFUTED",
         "\u26a0 REFUTED",
         "An audit has measured a larger \u03b5 than the claimed or the certified one.",
-        "An audit refutes this certificate. Do not sign it.",
     ),
     "reference": Verdict(
         "NO PRIVACY",
         "\u25cb NO PRIVACY",
-        "Run without noise, for comparison.",
-        "This run protects nobody: it was run without privacy, for comparison.",
+        "This run has no noise and protects nobody: it is for comparison.",
     ),
 }
 """Texts of verdicts by their ids, in the order of a page; badges differ in more than colour."""
@@ -139,7 +132,8 @@ def certificate_page(certificate: Mapping[str, Any], versions: Mapping[str, Any]
         c=certificate,
         title=f"Privacy certificate: {title}",
         badge=badge(verdict),
-        heading=VERDICTS[verdict].heading,
+        verdict=verdict,
+        meaning=VERDICTS[verdict].meaning,
         line=verdict_line(certificate),
         epsilon=epsilon,
         times=math.exp(epsilon) if epsilon < _LARGEST else None,

@@ -72,11 +72,6 @@ class Group:
         """The word for an episode here."""
         return unit_of(cell.row for cell in self.cells)
 
-    @property
-    def episodes(self) -> int:
-        """Number of episodes of a run."""
-        return int(self.cells[0].row[EPISODES])
-
     @cached_property
     def names(self) -> list[str]:
         """Every cell's name within the group: label or algorithm, settings that differ, trust model and epsilon.

@@ -59,6 +59,13 @@ def full_label(metric: Metric) -> str:
     return f"{metric.label}{_JUDGED[metric.of]}"
 
 
+def headline_label(metric: Metric | None, unit: str) -> str:
+    """Return the name of a headline, per episode if it is a sum, e.g. 'Regret per episode'; '' without one."""
+    if metric is None:
+        return ""
+    return f"{metric.label.capitalize()} per {unit}" if metric.over == "sum" else metric.label.capitalize()
+
+
 def known_metrics() -> list[Metric]:
     """Return the metrics of all algorithms, one per name."""
     return list({metric.name: metric for config in ALGORITHMS.values() for metric in config.metrics}.values())
