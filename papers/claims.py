@@ -18,7 +18,11 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dprl.papers.refuted_formulas import PrintedBoundedLaplace, PrintedRandomSign, printed_bounded_laplace_delta
+from dprl.papers.refuted_formulas import (
+    PrintedRandomSign,
+    printed_bounded_laplace_delta,
+    printed_bounded_laplace_probe,
+)
 from dprl.platform.reports.audits import finding_row, limit_text
 from dprl.platform.reports.terminal import Table, facts_text, table_text
 from dprl.privacy import StatisticsLayout, StatisticsPrivacy
@@ -294,7 +298,7 @@ def gram_claims() -> list[Row]:
     sigma, excess = normal.scales[0], gaussian_mu(EPSILON, DELTA) / normal.mu
     most = most_agents_of_printed_gaussian(HORIZON, EPSILON, DELTA)
     agents = f"holds for n <= {most}, here with {excess:.1f} times the noise it needs"
-    one_sided = PrintedBoundedLaplace(scale=1.0, bound=30.0, change=0.1)
+    one_sided = printed_bounded_laplace_probe(scale=1.0, bound=30.0, change=0.1)
     outside = NoiseProof(math.inf, None, math.inf, printed_bounded_laplace_delta(0.1, 1.0, 30.0))
     five = number(BoundedLaplace(1.0, 5.0), 0.1, "one number, B=5b")
     return [
@@ -318,7 +322,7 @@ def gram_claims() -> list[Row]:
         row("M4 B=5b", replace(theorem_7, epsilon=0.1), "bounded Laplace, B=5b", "refuted", five, five, 400_000,
             "the neighbours' supports differ, so there is no pure epsilon"),
         row("M4'", Claim(0.1, source="[TH23] eq. (78)"), "bounded Laplace, eq. (78)", "refuted",
-            outside, Noise(one_sided.probe, outside), 10_000,
+            outside, Noise(one_sided, outside), 10_000,
             "inverts a distribution function that is wrong for x < 0: one-sided, whatever B is"),
     ]
 # fmt: on

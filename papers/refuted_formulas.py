@@ -38,27 +38,21 @@ def printed_bounded_laplace_delta(change: float, scale: float, bound: float) -> 
     return (2.0 - q) * -math.expm1(-change / scale) / (2.0 * (1.0 - q))
 
 
-@dataclass(frozen=True)
-class PrintedBoundedLaplace:
-    """One number with noise by `printed_bounded_laplace`: 0 in world 1, `change` in world 0."""
+def printed_bounded_laplace_probe(scale: float, bound: float, change: float) -> Probe:
+    """Return the attack on one number with noise by `printed_bounded_laplace`: 0 in world 1, `change` in world 0.
 
-    scale: float
-    bound: float
-    change: float
+    Its scores are log likelihood ratios, float64[runs]; +-inf where only one world can print the number.
+    """
 
-    @property
-    def probe(self) -> Probe:
-        """The attack on it."""
-        return Probe(f"one number that changes by {self.change:g}, b={self.scale:g}, B={self.bound:g}", self._scores)
-
-    def _scores(self, world: int, runs: int, key: Key) -> Float64Array:
-        """Return log likelihood ratios, float64[runs]; +-inf where only one world can print the number."""
+    def scores(world: int, runs: int, key: Key) -> Float64Array:
         u = np.empty(runs)
         fill_uniform(u, key, np.uint64(0))
-        y = printed_bounded_laplace(u, self.scale, self.bound) + (0.0 if world else self.change)
-        left = -self.scale * math.log(2.0 - math.exp(-self.bound / self.scale))
-        common = np.full(runs, -self.change / self.scale)
-        return np.where(y < left + self.change, math.inf, np.where(y > self.bound, -math.inf, common))
+        y = printed_bounded_laplace(u, scale, bound) + (0.0 if world else change)
+        left = -scale * math.log(2.0 - math.exp(-bound / scale))
+        common = np.full(runs, -change / scale)
+        return np.where(y < left + change, math.inf, np.where(y > bound, -math.inf, common))
+
+    return Probe(f"one number that changes by {change:g}, b={scale:g}, B={bound:g}", scores)
 
 
 @dataclass(frozen=True)

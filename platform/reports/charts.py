@@ -302,13 +302,6 @@ def _first_policy(cell: Cell, metric: Metric) -> float:
     return float(np.mean(cell.curves[:, 0])) / float(cell.episodes[0]) if metric.over == "sum" else math.nan
 
 
-def _unproved(cells: Sequence[Cell]) -> list[str]:
-    """Return the labels of the first cells that ask for privacy but certify none, which no axis can show."""
-    labels = line_labels(cells, epsilon=lambda cell: float(cell.row.get("claimed_epsilon", math.inf)))
-    named = [label for cell, (_, label) in zip(cells, labels, strict=True) if cell.private and not cell.certified]
-    return first_of(list(dict.fromkeys(named)), 3)
-
-
 # ---- panels and axes ----
 
 
@@ -349,6 +342,8 @@ def _charts(
     table = lines.merge(pd.concat(parts), on="cell", sort=False)
     table["first_policy"] = table.groupby("panel")["first_policy"].transform("max")
     kept = pd.concat([_best_lines(each, quantity.metric) for _, each in table.groupby("panel", sort=False)])
+    claimed = line_labels(every, epsilon=lambda cell: float(cell.row.get("claimed_epsilon", math.inf)))
+    unproved = [label for one, (_, label) in zip(every, claimed, strict=True) if one.private and not one.certified]
     caption = sentence(
         "caption",
         meaning=meaning,
@@ -357,7 +352,7 @@ def _charts(
         interval="bands of whole curves" if curves else "intervals",
         deltas=sorted({cell.delta for cell in cells if cell.certified}) or [0.0],
         floor=floor if kept["raised"].any() else None,
-        unproved=_unproved(every),
+        unproved=first_of(list(dict.fromkeys(unproved)), 3),
         lost=len(table[["panel", "line"]].drop_duplicates()) - len(kept[["panel", "line"]].drop_duplicates()),
     )
     y, panels = _fitted(quantity.label, kept, floor), list(dict.fromkeys(kept["panel"]))

@@ -71,11 +71,9 @@ def estimate_text(found: Estimate, digits: int = _TABLE) -> str:
 
 def effect_text(found: Effect) -> str:
     """Return a ratio, e.g. '58\u00d7 [45, 75]', or a difference with its sign; the interval if there is one."""
-    value, *ends = (_effect_number(x, found) for x in found[:3])
-    return value if math.isnan(found.lower) else f"{value} [{', '.join(end.rstrip(chr(215)) for end in ends)}]"
-
-
-def _effect_number(value: float, found: Effect) -> str:
     if found.scale == "log":
-        return f"{rounded(value, 2 if value < _EXACT_RATIO else _TABLE)}\u00d7"
-    return f"{'+' if value > 0 else ''}{rounded(value)}"
+        value, *ends = (rounded(x, 2 if x < _EXACT_RATIO else _TABLE) for x in found[:3])
+        value += "\u00d7"
+    else:
+        value, *ends = ("+" * (x > 0.0) + rounded(x) for x in found[:3])
+    return value if math.isnan(found.lower) else f"{value} [{', '.join(ends)}]"

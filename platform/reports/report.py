@@ -322,5 +322,5 @@ def _figures_before(folder: Path) -> set[str]:
         names = json.loads((folder / _FIGURES_FILE).read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return set()
-    found = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
-    return {name for name in found if name == Path(name).name and Path(name).suffix[1:] in FORMATS}
+    names = names if isinstance(names, list) else []
+    return {name for name in map(str, names) if name == Path(name).name and Path(name).suffix[1:] in FORMATS}

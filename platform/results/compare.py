@@ -269,17 +269,14 @@ def best_cells(group: Group) -> list[Best]:
 
 def _best(group: Group, model: str, epsilon: float, delta: float) -> Best:
     most = epsilon * SAME_EPSILON
-    within = [
-        i
-        for i, cell in enumerate(group.cells)
-        if cell.model == model and (not cell.private or (cell.proved <= most and cell.delta <= delta))
-    ]
+    alike = [(i, cell) for i, cell in enumerate(group.cells) if cell.model == model]
+    within = [i for i, cell in alike if not cell.private or (cell.proved <= most and cell.delta <= delta)]
     if not within:
         return Best(group, model, epsilon, delta)
 
     best = within[0]
-    tested = {i: group.comparisons[best, i] for i in within[1:] if (best, i) in group.comparisons}
-    rival = next((i for i, comparison in tested.items() if comparison.kind != "epsilon"), None)
+    tested = {i: found for (first, i), found in group.comparisons.items() if first == best and found.kind != "epsilon"}
+    rival = next((i for i in within if i in tested), None)
     lead = None if rival is None else group.effect(rival, best)._replace(adjusted=tested[rival].effect.adjusted)
     reference = reference_of(group, best) if group.cells[best].private else None
     cost = None if reference is None else group.effect(best, reference)

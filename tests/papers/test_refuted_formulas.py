@@ -11,10 +11,10 @@ from scipy import integrate, stats
 
 from dprl.papers.claims import paper_claims
 from dprl.papers.refuted_formulas import (
-    PrintedBoundedLaplace,
     PrintedRandomSign,
     printed_bounded_laplace,
     printed_bounded_laplace_delta,
+    printed_bounded_laplace_probe,
 )
 from dprl.privacy.audits.distinguishing_attack import audit_page, measure
 from dprl.privacy.audits.findings import Claim, Finding, NoiseProof
@@ -138,7 +138,7 @@ def test_the_same_attacks_do_not_refute_what_is_right() -> None:
 
 
 def test_a_probe_is_a_function_of_its_key() -> None:
-    probe, key = PrintedBoundedLaplace(1.0, 3.0, 0.5).probe, np.arange(5, dtype=np.uint64)
+    probe, key = printed_bounded_laplace_probe(1.0, 3.0, 0.5), np.arange(5, dtype=np.uint64)
     key[0] = 0
     assert np.array_equal(probe.scores(1, 500, key), probe.scores(1, 500, key))
     assert not np.array_equal(probe.scores(1, 500, key), probe.scores(0, 500, key))
