@@ -87,7 +87,10 @@ def reproduce(
         told = f"{counted(missing, 'cell')} of {len(cells)} not finished: no page was written"
         return [], None, [*failed, told]
     sections = paper.sections(trials(finished, paper.key, paper.read))
-    made = [f"Made by `{options.command}` from the sweep {options.name} ({paper.CONFIG}.yaml).", _sizes(finished)]
+    sizes = ([getattr(cell.experiment, key) for cell in finished] for key in ("seeds", "episodes"))
+    seeds, episodes = (" to ".join(f"{size:,}" for size in sorted({min(found), max(found)})) for found in sizes)
+    made = [f"Made by `{options.command}` from the sweep {options.name} ({paper.CONFIG}.yaml)."]
+    made.append(f"{counted(len(finished), 'cell')} of {seeds} seeds, {episodes} episodes each.")
     made += dict.fromkeys(f"Run with {cell.folder.made_by()}." for cell in finished)
     tables = [f"## {one.title}\n\n{markdown(one.texts)}" for one in sections if len(one.texts)]
     text = "\n\n".join([f"# {paper.TITLE}", "  \n".join(made), *tables, f"## Methods\n\n{paper.NOTES}"])
@@ -98,14 +101,6 @@ def reproduce(
     except OSError as error:
         raise UserError(f"{page}: must be a file that can be written, got '{error.strerror}'; free it") from None
     return sections, page, failed
-
-
-def _sizes(cells: Sequence[SweepCell]) -> str:
-    """Return the number of cells and the range of their seeds and episodes, e.g. '53 cells of 100 seeds.'"""
-    sizes = []
-    for values in ([cell.experiment.seeds for cell in cells], [cell.experiment.episodes for cell in cells]):
-        sizes.append(f"{min(values):,}" + f" to {max(values):,}" * (min(values) < max(values)))
-    return f"{counted(len(cells), 'cell')} of {sizes[0]} seeds, {sizes[1]} episodes each."
 
 
 def trials(

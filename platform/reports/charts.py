@@ -241,7 +241,7 @@ def _over_episodes(name: str, cells: Sequence[Cell], quantity: _Quantity) -> lis
     floor, points = _floor(metric, [values for _, values in curves]), []
     for cell, (episodes, values) in zip(shown, curves, strict=True):
         numbers, scale = _scaled(values, floor)
-        y, low, high = scaled_band(numbers, scale, cell.range_of(metric))
+        y, low, high = scaled_band(numbers, scale, metric.range(cell.horizon))
         about = {"first_policy": _first_policy(cell, metric), "raised": _raised(values, floor)}
         points.append({"x": episodes, "y": y, "low": low, "high": high, **about})
     log, ends = metric.over == "sum", [episode for episodes, _ in curves for episode in episodes[[0, -1]]]
@@ -287,7 +287,7 @@ def _raised(values: np.ndarray, floor: float | None) -> bool:
 
 def _interval(cell: Cell, quantity: _Quantity, floor: float | None) -> dict[str, Any]:
     values = quantity.values(cell)
-    found = estimate(*_scaled(values, floor), cell.range_of(quantity.metric))
+    found = estimate(*_scaled(values, floor), quantity.metric.range(cell.horizon))
     return {"y": found.value, "low": found.lower, "high": found.upper, "raised": _raised(values, floor)}
 
 

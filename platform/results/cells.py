@@ -65,6 +65,7 @@ class Cell:
     def __post_init__(self) -> None:
         self.seeds = int(self.row["seeds"])
         self.algorithm = str(self.row["algorithm.name"])  # as registered
+        self.horizon = float(self.row.get("env.horizon", math.inf))
         self.model = str(self.row["privacy.model"])
         self.private = self.model != "none"  # whether privacy was asked for, proved or not
         self.proved = float(self.row["proved_epsilon"])  # infinite without a proof
@@ -88,17 +89,13 @@ class Cell:
         first, last = (float(self.row.get(f"regret_per_episode_{block}", 0.0)) for block in ("first", "last"))
         return self.saturated or (OPTIMUM_GAP.name not in self.row and 0.0 < first * _NEARLY <= last)
 
-    def range_of(self, metric: Metric) -> tuple[float, float]:
-        """Return the range of a metric per episode in this environment."""
-        return metric.range(float(self.row.get("env.horizon", math.inf)))
-
     @cached_property
     def estimate(self) -> Estimate:
         """The headline of the whole run over seeds, on the log scale if it is positive and no seed is at 0."""
         bounds = (-math.inf, math.inf)
         if self.metric is not None:
             episodes = float(self.row[EPISODES]) if self.metric.over == "sum" else 1.0
-            low, high = self.range_of(self.metric)
+            low, high = self.metric.range(self.horizon)
             bounds = low * episodes, high * episodes
         return estimate(self.finals, scale_of(self.finals) if self.positive else "linear", bounds)
 
