@@ -78,6 +78,7 @@ def write_summary(stream: TextIO, summary: pd.DataFrame) -> None:
         meanings[AT_DELTA] = None
     notes = [f"... and {counted(len(rows) - len(shown), 'cell')} more, in summary.csv"] * (len(rows) > len(shown))
     notes.append("; ".join(["columns: docs/metrics.md", *meanings]))
-    for note, labels in summary[summary["note"].fillna("") != ""].groupby("note", sort=False)["label"]:
+    noted = summary.dropna(subset="note")
+    for note, labels in noted[noted["note"] != ""].groupby("note", sort=False)["label"]:
         notes.append(f"warning: {note} ({'; '.join(first_of(labels.astype(str).tolist(), _MOST_NAMED))})")
     write_table(stream, Table(headers, list(zip(*columns, strict=True)), headers[:1]), notes)
