@@ -9,9 +9,12 @@ import yaml
 
 from dprl.platform.errors import UserError
 
+_MOST_NODES = 100_000
+"""Values of a text, with those of an alias counted at each place."""
+
 
 class _Loader(yaml.SafeLoader):
-    """Scalars of YAML 1.2, no tags, no key twice in a mapping, and no alias that contains itself.
+    """Scalars of YAML 1.2, no tags, no key twice in a mapping, and few values, also where aliases repeat them.
 
     1e-6 is a number, 010 is ten; 'no', 1_000, 0o10, 12:30 and dates are text. YAML 1.1, PyYAML's own, differs in all.
     """
@@ -21,14 +24,27 @@ class _Loader(yaml.SafeLoader):
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
-        self.deep_construct = True  # PyYAML then refuses an alias that contains itself
+        self._nodes = 0
+        self._sizes: dict[yaml.Node | None, int] = {}  # of finished nodes
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Compose a node; a tag is an error: values need none, and PyYAML fails on `!!bool x` with a traceback."""
+        """Compose a node and count its values: aliases of aliases make 2^30 in a few lines, or one that never ends.
+
+        A tag is an error: values need none, and PyYAML fails on `!!bool x` with a traceback.
+        """
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         if getattr(event, "tag", None) is not None:
             raise yaml.MarkedYAMLError(problem=f"the tag {event.tag!r}", problem_mark=event.start_mark)
-        return super().compose_node(parent, index)
+        before, self._nodes = self._nodes, 1
+        node = super().compose_node(parent, index)
+        if isinstance(event, yaml.AliasEvent):
+            self._nodes = self._sizes.get(node, 0)
+        if self._nodes == 0 or before + self._nodes > _MOST_NODES:
+            problem = f"more than {_MOST_NODES:,} values" if self._nodes else "an alias that contains itself"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
+        self._sizes[node] = self._nodes
+        self._nodes += before
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Construct a mapping; a repeated key is an error, although PyYAML would keep the last value."""

@@ -176,7 +176,7 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
     "a number as key": (GOOD + "1: 2\n", ["config: must have text keys, got 1"]),
     "contains itself": (
         with_env("&env {name: riverswim, inner: *env}"),
-        ["must be YAML, got found unconstructable recursive node"],
+        ["must be YAML, got an alias that contains itself"],
     ),
     "empty grid": (
         with_episodes("{grid_search: []}"),
@@ -216,7 +216,7 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
     ),
     "joint grid contains itself": (
         GOOD + "grid_search: &g [{grid_search: *g}]\n",
-        ["must be YAML, got found unconstructable recursive node"],
+        ["must be YAML, got an alias that contains itself"],
     ),
     "joint grid that multiplies": (
         with_episodes("{grid_search: [2, 3]}") + f"grid_search: {[{'seed': i} for i in range(6000)]}\n",
@@ -301,7 +301,7 @@ BAD_ARGUMENTS: dict[str, tuple[list[str], list[str]]] = {
     "set to nothing": (["run", "try.yaml", "--set", "episodes="], ["episodes: must be a whole number, got None"]),
     "set in a joint grid without end": (
         ["run", "endless.yaml", "--set", "privacy.epsilon=5"],
-        ["must be YAML, got found unconstructable recursive node"],
+        ["must be YAML, got an alias that contains itself"],
     ),
     "seeds not a number": (
         ["run", "try.yaml", "--seeds", "many"],
@@ -381,6 +381,7 @@ def test_an_unknown_option_without_a_mapping_says_nothing_of_quotes(
             b"'",
         ),
         *(b"|\n", b"seed: " + b"9" * 5000 + b"\n", b"a: " + b"[" * 3000 + b"\n", b"a: " + b"{a: " * 2000 + b"\n"),
+        "".join([f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" if i else "a0: &a0 [1, 1]\n" for i in range(30)]).encode(),
         *(b"a: &a [*a]\n", b"a: &a {<<: *a}\n"),
         *(b'"\\ud800": 1\n', b'name: "\\ud800"\n', b'name: "\\e[31m"\n', b'"\\e[31m": 1\n', b"k" * 5000 + b": 1\n"),
         *(
