@@ -563,61 +563,6 @@ def test_counters_stay_within_the_bound_of_the_first_users_whatever_the_weights(
     assert bounds[0] < 0.9 * bounds[-1]
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
-@pytest.mark.parametrize("n_items", [1, 100])
-def test_whole_number_reports_stay_within_the_bound(law: Mechanism, n_items: int) -> None:
-    rng = np.random.default_rng(n_items)
-    z = np.arange(-80, 81).astype(np.float64)
-    mass = np.exp(-np.abs(z) / 2.0) if law.name == "discrete_laplace" else np.exp(-0.5 * (z / 1.5) ** 2)
-    below = np.cumsum(mass / mass.sum())
-    total = np.zeros((SUMMANDS, N_SUMS))
-    worst = np.zeros((len(WEIGHTS), N_SUMS))
-    for _ in range(n_items):
-        total += z[np.searchsorted(below[:-1], rng.random(total.shape))]
-        np.maximum(worst, np.abs(WEIGHTS @ total), out=worst)
-    bound = weighted_sum_bound(n_items, law, SUMMANDS, WEIGHTED_FAILURE)
-    assert all(holds(errors, bound) for errors in worst)
-    if n_items > 1:
-        assert near(worst[0], bound, CHERNOFF)
-
-
-def row_errors(
-    rng: np.random.Generator, row: UnaryCell, hot: npt.NDArray[np.int64], weights: Float64Array
-) -> Float64Array:
-    """Errors of weighted rows whose hot cell is hot[i], or none if it is -1."""
-    is_hot = np.arange(row.cells)[:, None] == hot
-    bits = rng.random(is_hot.shape) < np.where(is_hot, row.p, row.q)
-    reported = rng.random(hot.shape) * row.sampled_steps < 1.0
-    estimates = row.sampled_steps * reported * (bits - row.q) / (row.p - row.q)
-    errors: Float64Array = weights @ (estimates - is_hot)
-    return errors
-
-
-HOT: dict[str, Callable[[Float64Array], npt.NDArray[np.int64]]] = {
-    "always the first": lambda s: np.zeros(s.shape, dtype=np.int64),
-    "never": lambda s: np.full(s.shape, -1),
-    "the first when above 0": lambda s: np.where(s > 0.0, 0, -1),
-    "the first when below 0": lambda s: np.where(s < 0.0, 0, -1),
-    "the last when above 0": lambda s: np.where(s > 0.0, 3, 0),
-}
-
-
-@pytest.mark.parametrize("row", ROWS, ids=str)
-@pytest.mark.parametrize("rule", HOT)
-def test_unary_rows_stay_within_the_bound_whatever_is_hot(row: UnaryCell, rule: str) -> None:
-    # Also when a row's hot cell is chosen knowing the sum so far.
-    rng = np.random.default_rng(7)
-    bound = weighted_unary_bound(60, row, WEIGHTED_FAILURE)
-    for weights in WEIGHTS:
-        total, worst = np.zeros(10_000), np.zeros(10_000)
-        for _ in range(60):
-            total += row_errors(rng, row, HOT[rule](total), weights)
-            np.maximum(worst, np.abs(total), out=worst)
-        assert holds(worst, bound)
-        if rule == "always the first" and weights.min() == 1.0:
-            assert near(worst, bound, CHERNOFF)
-
-
 def exact_log_transform(row: UnaryCell, hot: int, weights: Float64Array, argument: float) -> float:
     """Log E e^(argument Y) of the error of one weighted row, by going through all its bits."""
     mean = 0.0
