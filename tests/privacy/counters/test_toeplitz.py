@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from dprl.privacy.base import Sensitivity
+from dprl.privacy.base import Float64Array, Sensitivity
 from dprl.privacy.counters import BufferedToeplitz, GridToeplitz, release_prefix
 from dprl.privacy.counters.buffered_toeplitz import (
     _charged,
@@ -25,12 +25,20 @@ from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.randomness.streams import Streams
-from tests.privacy.counters.test_errors import normalised_square_root
 
 # The buffered Toeplitz factorisation: the recursion, its fit, and its errors compared with the square root.
 
 KEY = Streams(8, "buffered").key("server_noise")
 ONE = Sensitivity.of_cells(1)
+
+
+def normalised_square_root(n_items: int) -> Float64Array:
+    """Row t: the weights of w_1..w_T in the noise of prefix t, in the normalised square-root factorisation."""
+    j = np.arange(1, n_items)
+    c, e = np.cumprod(np.append(1.0, 1 - 1 / (2 * j))), np.cumprod(np.append(1.0, 1 - 3 / (2 * j)))
+    norms = np.sqrt(np.cumsum(c * c))[::-1]
+    inverse_root = np.array([np.append(e[: t + 1][::-1], np.zeros(n_items - 1 - t)) for t in range(n_items)])
+    return np.cumsum(norms[:, None] * inverse_root, axis=0)
 
 
 @pytest.mark.parametrize("n_items", [1, 2, 37])

@@ -62,9 +62,9 @@ def test_of_clipped_vectors(kind: Any, exact: bool) -> None:
         (ProjectedRandomSign.calibrated(6.0, 0.0, 10, 1.0).explain(), 6.0),
         ((cap := PrivUnit.calibrated(4.0, 0.0, 10)).explain(), cap.epsilon),
         (SampledGaussian(ClippedGaussian.with_scale(1.5, 3, 2.0), 0.1, 50).explain(), 1.5),
-        (GAUSSIAN.explain(), GAUSSIAN.curve().mu),
+        (GAUSSIAN.explain(), GAUSSIAN.curve().mu),  # type: ignore[attr-defined]
         (LAPLACE.explain(), LAPLACE.curve().pure_epsilon),
-        (BOUNDED.explain(), BOUNDED.curve().epsilon_0),
+        (BOUNDED.explain(), BOUNDED.curve().epsilon_0),  # type: ignore[attr-defined]
     ],
 )
 def test_of_reports_vectors_and_gram_matrices(line: str, expected: float) -> None:
