@@ -91,7 +91,8 @@ def test_an_episode_is_one_of_the_joint_mdp(case: str) -> None:
             assert infos == dict.fromkeys(agents, info)
             assert [found.tolist() for found in observations.values()] == [observation.tolist()] * len(agents)
             action = int(draws.integers(len(choices)))
-            expected = rewards_of(env, *observation, choices[action])
+            step, state = observation.tolist()
+            expected = rewards_of(env, step, state, choices[action])
             observation, reward, terminated, _, info = joint.step(action)
             found = env.step(dict(zip(agents, choices[action], strict=True)))
             observations, rewards, terminations, truncations, infos = found
