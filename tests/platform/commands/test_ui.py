@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from pathlib import Path
 from typing import ClassVar
@@ -56,7 +55,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_the_address_is_printed(config: Path, served: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    last_line(config, config.parent / "dprl_runs", None, capsys)
+    last_line(config, config.parent / "dprl_runs", capsys)
     assert main(["ui", "--port", "5793"]) == 130
     assert "http://127.0.0.1:5793/#/experiments/" in capsys.readouterr().out
 
@@ -64,24 +63,15 @@ def test_the_address_is_printed(config: Path, served: list[str], capsys: pytest.
 def test_a_server_that_ends_is_a_failure(
     config: Path, served: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    last_line(config, config.parent / "dprl_runs", None, capsys)
+    last_line(config, config.parent / "dprl_runs", capsys)
     monkeypatch.setattr(Server, "ends", True)
     assert main(["ui", "--port", "5793"]) == 1
     assert capsys.readouterr().err.count("dprl: MLflow's server has ended") == 1
 
 
-def test_runs_are_shown_where_nothing_can_be_written(
-    config: Path, served: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    last_line(config, config.parent / "dprl_runs", None, capsys)
-    monkeypatch.setattr(os, "access", lambda _, mode: not mode & os.W_OK)
-    assert main(["ui", "--port", "5793"]) == 130
-    assert len(served) == 1
-
-
-def last_line(config: Path, home: Path, uri: str | None, capsys: pytest.CaptureFixture[str]) -> str:
+def last_line(config: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> str:
     """Return the last line of a sweep, which names the place of its runs."""
-    how = SweepOptions("grid", home, "process", None, uri, fresh=False, command="dprl run grid.yaml")
+    how = SweepOptions("grid", home, "process", None, None, fresh=False, command="dprl run grid.yaml")
     run_sweep(load_cells(config), how)
     return capsys.readouterr().err.splitlines()[-1].removeprefix("MLflow    ").rpartition(": experiment")[0]
 
@@ -91,13 +81,8 @@ def test_the_command_of_a_sweep_s_last_line_shows_its_runs(
     config: Path, served: list[str], capsys: pytest.CaptureFixture[str], place: str
 ) -> None:
     home = config.parent / place
-    program, *words = shlex.split(last_line(config, home, None, capsys))
+    program, *words = shlex.split(last_line(config, home, capsys))
     assert program == "dprl"
     assert words == (["ui"] if place == "dprl_runs" else ["ui", "--storage", str(home)])
     assert main([*words, "--port", "5793"]) == 130
     assert served == [f"sqlite:///{home}/mlflow.db"]
-
-
-def test_a_database_of_another_place_is_shown_by_mlflow(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    uri = f"sqlite:///{config.parent}/other.db"
-    assert last_line(config, config.parent / "home", uri, capsys) == f"mlflow ui --backend-store-uri {uri}"

@@ -67,11 +67,6 @@ def test_one_of_its_figures_is_drawn_with_its_caption(
     assert 'viewBox="0 0 720 ' in Path("new/small.SVG").read_text()  # 10 inches
     assert main([*words, "--width", "1.4"]) == 2
     assert capsys.readouterr().err.startswith("dprl: width: must be a number of inches in (1.5, 40.0), got 1.4; ")
-    assert main(["plot", "recorded", "frontiers", "--storage", str(home)]) == 2
-    told = "dprl: FIGURE: must be a figure of recorded, got 'frontiers'; did you mean 'frontier'? (valid: frontier, "
-    assert capsys.readouterr().err.startswith(told)
-    assert main(["plot", "recorded", *words[1:], "--style", "slides"]) == 0
-    assert capsys.readouterr().out.startswith("figure    recorded_recorded_frontier.pdf\n")
     Path("file").touch()
     assert main([*words, "--out", "file/x.pdf"]) == 2
     assert capsys.readouterr().err.startswith("dprl: --out: must be a file that can be written (")

@@ -1,4 +1,4 @@
-"""Entries in MLflow, each written once."""
+"""Entries in MLflow, each written once, also by several owners; a sweep's headline, answer and descriptions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import getpass
 import itertools
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from mlflow.exceptions import MlflowException
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.errors import UserError
-from dprl.platform.results.layout import SweepLayout
+from dprl.platform.reports.report import SweepReport, answer_of
+from dprl.platform.results.compare import Group
+from dprl.platform.results.layout import Grid, SweepCell, SweepLayout
 from dprl.platform.sweeps.cell import LockedCell
-from dprl.platform.tracking.exporter import Exporter
+from dprl.platform.tracking.exporter import Exporter, SweepEntries, sweep_entries
 from dprl.platform.tracking.store import EXPERIMENT, TrackingStore, runs_page
 from tests.platform.tracking.cases import CONFIG, cells_in, client_of, opened, record_all, runs
 
@@ -244,3 +247,112 @@ def test_the_environment_names_the_experiment(home: Path, monkeypatch: pytest.Mo
     assert len(client_of(home).search_runs([found.experiment_id])) == 3
     page = f"/#/experiments/{found.experiment_id}/runs?workflowType=machine_learning"
     assert exporter.page == runs_page(home / "mlflow.db") == page
+
+
+# Owners of runs on a shared server, and runs created twice because an answer was lost.
+
+
+HERS, HIS = "1" * 32, "2" * 32
+
+
+def by_sweep(home: Path) -> dict[str, dict[str, tuple[str, str]]]:
+    """Return the names and statuses of runs, by sweep and run id."""
+    client = client_of(home)
+    experiment = client.get_experiment_by_name(EXPERIMENT)
+    assert experiment is not None
+    found: dict[str, dict[str, tuple[str, str]]] = {}
+    for run in client.search_runs([experiment.experiment_id]):
+        named = found.setdefault(run.data.tags.get("sweep_id", ""), {})
+        named[run.info.run_id] = (run.info.run_name, run.info.status)
+    return found
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_sweeps_of_one_name_leave_each_other_alone(home: Path, fresh: bool) -> None:
+    cells = cells_in(home)
+    record_all(opened(home, sweep_id=HERS), cells)
+    hers = by_sweep(home)[HERS]
+    assert len(hers) == 3
+    record_all(opened(home, fresh, HIS), cells[:1])
+    assert by_sweep(home)[HERS] == hers
+    assert len(by_sweep(home)[HIS]) == 2
+
+
+def test_a_folder_keeps_the_sweep_s_id_and_mends_a_damaged_one(tmp_path: Path) -> None:
+    first, second = (SweepLayout(tmp_path / home, "same") for home in ("hers", "his"))
+    assert first.sweep_id() == first.sweep_id() != second.sweep_id()
+    first.id_file.write_bytes(b"' or \xff")
+    assert first.sweep_id() == first.sweep_id()
+    assert len(first.sweep_id()) == 32
+
+
+def test_a_run_whose_answer_is_lost_is_made_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells, warned = cells_in(home), list[str]()
+    exporter = opened(home)
+    exporter._warn = warned.append
+    create = exporter.client.create_run
+
+    def lost(*words: object, **more: object) -> None:
+        create(*words, **more)  # type: ignore[arg-type]
+        monkeypatch.undo()
+        raise MlflowException("the answer was lost")
+
+    monkeypatch.setattr(exporter.client, "create_run", lost)
+    record_all(exporter, cells)
+    assert warned == ["MLflow: MlflowException: the answer was lost; the rest is written later"]
+    parent, children = runs(home)
+    assert [run.info.status for run in (parent, *children)] == ["FINISHED"] * 3
+
+
+# A sweep in MLflow: its headline, answer and descriptions.
+
+
+def groups_of(home: Path, cells: list[SweepCell]) -> Sequence[Group]:
+    grid = Grid.of([cell.experiment for cell in cells])
+    layout = SweepLayout(home, "tracked")
+    grid.write(layout.grid_file)
+    return SweepReport.of(home, ["tracked"]).groups
+
+
+def entries_of(home: Path, cells: list[SweepCell]) -> SweepEntries:
+    return sweep_entries(groups_of(home, cells), "dprl run tracked.yaml")
+
+
+def test_the_sweep_s_run_has_the_headline_of_its_best_cells_and_its_answer(home: Path) -> None:
+    cells = cells_in(home)
+    exporter = opened(home)
+    note = runs(home)[0].data.tags["mlflow.note.content"]
+    assert "No cell is finished" in note
+    assert "\n    dprl run tracked.yaml\n" in note
+    for cell in cells:
+        exporter.record(cell)
+    for _ in range(2):
+        assert not exporter.close([], {}, "FINISHED", entries_of(home, cells))
+        parent, children = runs(home)
+        regrets = [child.data.metrics["cell/regret"] for child in children]
+        assert parent.data.metrics == {
+            "best/regret": pytest.approx(regrets[1]),
+            "best/certified_epsilon": 1.0,
+            "best/jdp/regret": pytest.approx(regrets[1]),
+            "best/jdp/certified_epsilon": 1.0,
+            "best/none/regret": pytest.approx(regrets[0]),
+        }
+        history = client_of(home).get_metric_history(parent.info.run_id, "best/regret")
+        assert [point.step for point in history] == [0]
+        note = parent.data.tags["mlflow.note.content"]
+        assert note.startswith(f"### Answer\n\n**{answer_of(groups_of(home, cells))}.**")
+        assert "\n    dprl run tracked.yaml\n" in note
+
+
+def test_a_user_s_own_description_is_kept(home: Path) -> None:
+    cells = cells_in(home)
+    record_all(opened(home), cells)
+    client, (parent, children) = client_of(home), runs(home)
+    for run in (parent, children[0]):
+        client.set_tag(run.info.run_id, "mlflow.note.content", "mine")
+        client.delete_tag(run.info.run_id, "recorded") if run is not parent else None
+    exporter = opened(home)
+    record_all(exporter, cells)
+    assert not exporter.close([], {}, "FINISHED", entries_of(home, cells))
+    parent, children = runs(home)
+    assert {run.data.tags["mlflow.note.content"] for run in (parent, children[0])} == {"mine"}
