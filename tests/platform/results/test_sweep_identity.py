@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from dprl.platform.errors import UserError
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.layout import Grid
 from dprl.platform.sweeps.sweep import run_sweep
+from tests.platform.conftest import draw_once
 from tests.platform.sweeps.test_sweep import CONFIG, cells_of, options
 
 pytestmark = pytest.mark.usefixtures("one_drawing")
@@ -23,11 +25,19 @@ THREE: dict[str, Any] = {"grid_search": [{"model": "none"}, PRIVATE, {"model": "
 OTHER: dict[str, Any] = {"grid_search": [{"model": "none"}, {"model": "jdp", "epsilon": 3.0}]}
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with the finished sweep `small`."""
-    run_sweep(cells_of(tmp_path), options(tmp_path / "home"))
-    return tmp_path / "home"
+    folder = tmp_path_factory.mktemp("swept")
+    with pytest.MonkeyPatch.context() as patch:
+        draw_once(patch)
+        run_sweep(cells_of(folder), options(folder / "home"))
+    return folder / "home"
+
+
+@pytest.fixture
+def home(swept: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(swept, tmp_path / "home"))
 
 
 def files(home: Path) -> dict[Path, int]:
