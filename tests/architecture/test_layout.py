@@ -1,4 +1,4 @@
-"""Folders and names: everything is packaged, no name hides another, and there are no miscellaneous modules."""
+"""Folders, names and links: everything is packaged, no name hides another, and every link leads to a file."""
 
 from __future__ import annotations
 
@@ -138,3 +138,24 @@ def test_the_selection_of_make_smoke_exists(root: Path) -> None:
     named = re.findall(r"tests/[\w/.]+", printed)
     assert len(named) > 10
     assert [name for name in named if not (root / name).exists()] == []
+
+
+# Links between pages point to existing files.
+
+
+PAGES = ("*.md", "docs/*.md", "docs/*/*.md", "*/README.md")
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
+
+
+def broken_links(page: Path) -> list[str]:
+    """Return the relative links of a page whose file does not exist."""
+    targets = [target for target in LINK.findall(page.read_text()) if "://" not in target]
+    return [target for target in targets if not (page.parent / target).exists()]
+
+
+def pages(root: Path) -> list[Path]:
+    return [page for pattern in PAGES for page in sorted(root.glob(pattern))]
+
+
+def test_every_link_leads_to_a_file(root: Path) -> None:
+    assert {page.name: broken_links(page) for page in pages(root) if broken_links(page)} == {}

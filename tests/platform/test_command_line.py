@@ -91,13 +91,6 @@ def test_list_shows_configs_of_the_current_folder_also_broken_ones(
     assert entries["broken"]["description"].startswith("cannot be read: ")
 
 
-def test_certify_as_json_is_one_certificate_a_cell(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    certificates = json.loads(output(capsys, "certify", str(config), "--json"))
-    assert [one["trust_model"] for one in certificates] == ["none", "jdp", "ldp"]
-    assert [one["parameters"]["privacy.model"] for one in certificates] == ["none", "jdp", "ldp"]
-    assert certificates[0]["proved"]["pure_epsilon"] == "inf"
-
-
 @pytest.mark.parametrize("command", ["run", "sweep"])
 def test_a_dry_run_shows_the_cells_and_writes_nothing(
     command: str, config: Path, capsys: pytest.CaptureFixture[str]

@@ -1,11 +1,13 @@
-"""The parts of a submission that need no cluster: its package and its end."""
+"""The parts of a submission that need no cluster: its package, following it, and its end."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from dprl.platform.commands.submit import check_tracking, checked_storage
 from dprl.platform.configs.config import load_cells, read_config
 from dprl.platform.errors import UserError
 from dprl.platform.submission import jobs
-from dprl.platform.submission.jobs import exit_code_of
+from dprl.platform.submission.jobs import exit_code_of, follow_job
 from dprl.platform.submission.shipping import CONFIG_FILE, pack
 from dprl.sources import code_digest
 
@@ -194,3 +196,77 @@ def test_no_secret_is_handed_in(uri: str) -> None:
     with pytest.raises(UserError, match="must have no user, password or token") as refused:
         check_tracking(["192.0.2.1"], "/shared", uri)
     assert "hidden" not in str(refused.value)
+
+
+# Modules of environments travel with a job.
+
+
+def test_the_module_of_an_environment_is_shipped_with_its_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, into = tmp_path / "here", tmp_path / "into"
+    (here / "pay_parts").mkdir(parents=True)
+    into.mkdir()
+    (here / "pay_env.py").write_text("import json\nimport numpy\nimport no_such\nfrom pay_parts import table\n")
+    (here / "pay_parts" / "__init__.py").write_text("def table():\n    import pay_env\n    import dprl\n")
+    (here / "pay_parts" / "table.csv").write_text("1\n")
+    monkeypatch.syspath_prepend(str(here))
+    _, job = pack({"name": "try"}, into, ["pay_env", "", "gymnasium.envs"])
+    found = {file.relative_to(job).as_posix() for file in job.rglob("*") if file.is_file()}
+    shipped = {"config.yaml", "pay_env.py", "pay_parts/__init__.py", "pay_parts/table.csv"}
+    assert found == shipped
+
+
+# A job is followed through failures of its head, but not forever if nothing answers.
+
+
+RUNNING, DONE, AWAY = JobStatus.RUNNING, JobStatus.SUCCEEDED, None
+
+
+class FakeDashboard:
+    """A dashboard with these answers, a status and a log (None: no answer); the last one repeats."""
+
+    url = "http://192.0.2.1:8265"
+
+    def __init__(self, *answers: tuple[JobStatus | None, str | None]) -> None:
+        self.answers = list(answers)
+
+    def get_job_info(self, job_id: str) -> Any:
+        status, self.log = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if status is None:
+            raise RuntimeError("Request failed with status code 503")
+        return SimpleNamespace(status=status, message="", driver_exit_code=None)
+
+    def get_job_logs(self, job_id: str) -> str:
+        if self.log is None:
+            raise RuntimeError("the node is lost")
+        return self.log
+
+
+def followed(*answers: tuple[JobStatus | None, str | None]) -> tuple[Any, Sequence[str]]:
+    lines: list[str] = []
+    return follow_job(FakeDashboard(*answers), "a-job", lines.append), lines  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "_POLL_SECONDS", 0.0)
+    monkeypatch.setattr(jobs, "_PATIENCE_SECONDS", 0.2)
+
+
+def test_a_head_that_is_away_for_a_while_is_waited_for() -> None:
+    ray = "2026-01-01 00:00:00,000\tINFO job.py:1 -- Runtime env is set up.\n"
+    texts = [(RUNNING, ""), (RUNNING, f"{ray}one\ntw"), (AWAY, None), (RUNNING, None), (RUNNING, f"{ray}one\ntwo\n")]
+    end, lines = followed(*texts, (DONE, f"{ray}one\ntwo\nthree"))
+    assert end.status == DONE
+    assert lines == ["one", "two", "three"]
+
+
+def test_a_head_that_vanishes_is_not_waited_for_without_end() -> None:
+    with pytest.raises(ConnectionError, match="503"):
+        followed((RUNNING, "one\n"), (RUNNING, "one\n"), (AWAY, None))
+
+
+def test_a_log_that_cannot_be_read_hides_no_end() -> None:
+    end, lines = followed((RUNNING, "one\n"), (RUNNING, "one\n"), (DONE, None))
+    assert (end.status, lines) == (DONE, ["one"])

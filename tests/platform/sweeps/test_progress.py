@@ -34,19 +34,6 @@ def go(display: ProgressDisplay, clock: list[float]) -> None:
     display.ended("none", "FAILED: ValueError: no")
 
 
-def test_plain_lines_tell_how_long_it_will_take(clock: list[float]) -> None:
-    stream = io.StringIO()
-    go(ProgressDisplay(stream=stream), clock)
-    lines = [re.sub(r"0:00:\d\d", "TIME", line) for line in stream.getvalue().splitlines()]
-    assert lines == [
-        "starting",
-        "[1/2] jdp: done in 60.0 s, about TIME left",
-        "      none: 75% (seed 4 of 5), about TIME left",
-        "MLflow: away",
-        "[2/2] none: FAILED: ValueError: no",
-    ]
-
-
 def test_the_log_has_everything_with_its_time(tmp_path: Path, clock: list[float]) -> None:
     file = tmp_path / "logs" / "sweep.log"
     go(ProgressDisplay(quiet=True, stream=io.StringIO(), log=file), clock)

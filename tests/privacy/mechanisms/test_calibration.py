@@ -1,4 +1,4 @@
-"""Every calibrated mechanism meets its budget by its own curve, to the last digit."""
+"""Calibrated laws report no more than was asked for; logarithms are those of exact arithmetic."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.mechanisms.logarithm import log_of_reduced, one_to_two, open_unit, reduced, signed
 
 Calibrated = type[Laplace | DiscreteLaplace | Gaussian | DiscreteGaussian]
 LAPLACES: list[Calibrated] = [Laplace, DiscreteLaplace]
@@ -73,3 +74,41 @@ def test_the_requests_that_were_missed_by_a_last_digit() -> None:
     assert Laplace.calibrated(1e6, 1e-15, cells).curve(cells).delta(1e6) <= 1e-15
     norm_only = Sensitivity(6.0, 3.0, 3.0, 9)
     assert DiscreteGaussian.calibrated(1.0, 1e-6, norm_only).curve(norm_only).epsilon(1e-6) <= 1.0
+
+
+# The logarithm's two halves together, and the conversion of bits to numbers.
+
+
+def test_log_is_within_two_and_a_half_ulp() -> None:
+    rng = np.random.default_rng(0)
+    u = np.concatenate(
+        [rng.random(20_000), 10.0 ** -rng.uniform(0, 16, 20_000), 1 - 10.0 ** -rng.uniform(1, 15, 20_000)]
+    )
+    ours = np.array([log_of_reduced(*reduced(float(v))) for v in u])
+    reference = np.log(u)
+    assert np.max(np.abs(ours - reference) / np.spacing(np.abs(reference))) <= 2.5
+    assert log_of_reduced(*reduced(1.0)) == 0.0
+
+
+def test_reduced_form_is_small_and_says_the_same_number() -> None:
+    for u in (1.0, 0.75, 0.5, 0.1, 2.0**-53, 1.0 - 2.0**-53):
+        s, e = reduced(u)
+        assert abs(s) < 0.172
+        assert e == int(e)
+        assert abs(2.0**e * (1.0 + s) / (1.0 - s) - u) <= 4e-16 * u
+
+
+def test_bits_become_numbers_of_the_open_interval() -> None:
+    last = np.uint64(2**64 - 1)
+    assert open_unit(np.uint64(0)) == 2.0**-53
+    assert open_unit(last) == 1.0 - 2.0**-53
+    assert open_unit(np.uint64(2**63)) == 0.5 + 2.0**-53
+    assert one_to_two(np.uint64(0)) == 1.0
+    assert one_to_two(last) == 2.0 - 2.0**-52
+
+
+def test_only_the_lowest_bit_is_the_sign() -> None:
+    assert signed(1.5, np.uint64(6)) == 1.5
+    assert signed(1.5, np.uint64(7)) == -1.5
+    assert signed(-1.5, np.uint64(7)) == 1.5
+    assert np.signbit(signed(0.0, np.uint64(1)))
