@@ -12,9 +12,8 @@ from dprl.platform.audits import COUNT_PROBES, audit_experiment, count_privatize
 from dprl.platform.command_line import main
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
-from dprl.privacy.audits.findings import (
-    NoiseProof,
-)
+from dprl.platform.reports.audits import outcome
+from dprl.privacy.audits.findings import NoiseProof
 
 RUNS = "3000"
 CONFIG = """
@@ -168,3 +167,9 @@ def test_the_probe_has_the_noise_of_the_cell(privacy: str, chosen: str, config: 
     for query in [one.query for one in (made, *probes)]:
         names = [query.report.name] if query.report else [query.counter.name, query.counter.node.name]
         assert " ".join(names) == chosen
+
+
+def test_the_last_line_names_five_that_fail_and_counts_the_others() -> None:
+    assert outcome("abcdef", 9).endswith(
+        "claims fail in 6 of 9 audited, by proof or by sampling: a; b; c; d; e; and 1 more"
+    )

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dprl.platform.reports import report
 from dprl.platform.reports.report import answer_of, budget_table, leading_budget
 from dprl.platform.results.cells import Cell
 from dprl.platform.results.compare import Best, Group, best_cells, groups_of
@@ -170,6 +171,13 @@ def test_names_have_the_settings_that_are_needed_and_the_labels_of_the_config() 
 
 def at(epsilon: float, finals: list[float] = LOW, **more: Any) -> Cell:
     return report_cell(finals, claimed=epsilon, proved=epsilon, **more)
+
+
+def test_of_many_cells_the_first_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "_MOST_CELLS", 3)
+    blocks = page([at(epsilon) for epsilon in (1.0, 2.0, 3.0, 4.0)])
+    assert len(tables_of(blocks)[-1]) == 3
+    assert "1 further cells are in report.csv." in text_of(blocks)
 
 
 def test_a_cell_has_its_environment_its_settings_and_the_cost_of_privacy() -> None:
