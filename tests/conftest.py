@@ -33,10 +33,7 @@ _ROOT = Path(__file__).resolve().parent.parent
 # One name everywhere: an algorithm's file, its tests' files and the parameter of contract tests.
 _ALGORITHMS = {path.stem for path in (_ROOT / "algorithms").iterdir()} | {"dp_ucbvi"}
 
-_BENCHMARKED = {
-    "tests/benchmarks/test_runs.py": "dp_nash_vi",
-    "tests/benchmarks/test_pgc.py": "pgc_a3c",
-}
+_BENCHMARKED = {"tests/benchmarks/test_runs.py": "dp_nash_vi", "tests/benchmarks/test_pgc.py": "pgc_a3c"}
 """The algorithm whose loop the tests of a file compile, if no name shows it."""
 
 

@@ -15,13 +15,7 @@ from tests.algorithms.cases import Environments
 
 
 def _learner(
-    env: Env,
-    episodes: int,
-    privacy: Any = None,
-    *,
-    name: str = "private_ucb_vi",
-    seed: int = 0,
-    **settings: float,
+    env: Env, episodes: int, privacy: Any = None, *, name: str = "private_ucb_vi", seed: int = 0, **settings: float
 ) -> TabularLearner:
     config: Any = ALGORITHMS[name]
     algorithm, streams = config(**settings), Streams(seed, "test")
@@ -64,10 +58,7 @@ def environments(river: FiniteMDP, random_mdp: FiniteMDP, small_mdp: FiniteMDP) 
     laws = RandomGame(n_states=2, n_max_actions=2, n_min_actions=2, horizon=2, seed=3).build().transitions
     rewards = np.array([[[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 0.0]]]] * 2)
     tiny = MarkovGame("tiny", laws, rewards, np.array([0.5, 0.5]))
-    return {
-        FiniteMDP: Environments(river, random_mdp, small_mdp),
-        MarkovGame: Environments(pair, drawn, tiny),
-    }
+    return {FiniteMDP: Environments(river, random_mdp, small_mdp), MarkovGame: Environments(pair, drawn, tiny)}
 
 
 @pytest.fixture

@@ -10,15 +10,7 @@ import pytest
 from scipy import stats
 
 from dprl.algorithms import BernsteinVIConfig
-from dprl.algorithms.bernstein_vi import (
-    _Bonus,
-    _Tables,
-    bound_values,
-    epoch_ends,
-    plain_plan,
-    plan,
-    sum_up,
-)
+from dprl.algorithms.bernstein_vi import _Bonus, _Tables, bound_values, epoch_ends, plain_plan, plan, sum_up
 from dprl.algorithms.numerics import plain_nearest
 from dprl.algorithms.tabular import Released
 from dprl.algorithms.tabular.simulator import ALL_STATES

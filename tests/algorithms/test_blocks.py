@@ -41,13 +41,7 @@ REPORTS: dict[str, Any] = {
 
 
 def outcomes(
-    learner: Learner,
-    env: Any,
-    privacy: Any,
-    name: str,
-    simulation: str,
-    growth: float = GROWTH,
-    **more: bool,
+    learner: Learner, env: Any, privacy: Any, name: str, simulation: str, growth: float = GROWTH, **more: bool
 ) -> np.ndarray:
     """Numbers float64[RUNS, 6] of runs with different seeds: regret, and projections and norm of the last release."""
     settings: Any = {"replan_growth": growth, "simulation": simulation, **PRACTICAL, **more}

@@ -47,11 +47,7 @@ def logged_arrays() -> Arrays:
         play_stochastic(users, policy, user)
         rows.append((users.device.states.copy(), users.device.actions.copy()))
     states, actions = (np.array(each) for each in zip(*rows, strict=True))
-    return {
-        "states": states,
-        "actions": actions,
-        "rewards": env.rewards[np.arange(4), states[:, :-1], actions],
-    }
+    return {"states": states, "actions": actions, "rewards": env.rewards[np.arange(4), states[:, :-1], actions]}
 
 
 def write(folder: Path, **arrays: np.ndarray) -> Path:

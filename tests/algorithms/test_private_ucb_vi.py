@@ -16,16 +16,7 @@ from dprl.envs import FiniteMDP
 from dprl.envs.dynamics import roll_out
 from dprl.privacy import CountPrivacy, Streams, UserRecord
 from dprl.privacy.randomness.bits import fill_uniform
-from tests.algorithms.cases import (
-    COUNTS,
-    PRACTICAL,
-    TRUST,
-    Learner,
-    clearly_best,
-    families,
-    greedy_plan,
-    true_counts,
-)
+from tests.algorithms.cases import COUNTS, PRACTICAL, TRUST, Learner, clearly_best, families, greedy_plan, true_counts
 from tests.privacy.sending import sent
 
 

@@ -85,12 +85,7 @@ def compiles(node: ast.AST) -> bool:
     names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
     if isinstance(node, ast.ImportFrom):
         # Its errors, types and loops compile nothing; an overload is compiled with its caller.
-        harmless = names in (
-            ["NumbaError"],
-            ["types"],
-            ["overload"],
-            ["literal_unroll"],
-        )
+        harmless = names in (["NumbaError"], ["types"], ["overload"], ["literal_unroll"])
         return (node.module or "").partition(".")[0] == "numba" and not harmless
     return any(name.partition(".")[0] == "numba" for name in names)
 

@@ -75,10 +75,7 @@ def test_every_quoted_message_is_in_the_sources(root: Path) -> None:
         ),
         ("privacy={model: jdp, epsilon: 1, mechanism: bits}", "privacy.mechanism: must be one of ..., got ..."),
         ("env={name: soccer}", "env: must be a ... with algorithm ..., got ..."),
-        (
-            "privacy={model: jdp, epsilon: 1} release=true noise={arithmetic: fast}",
-            "release: must be false with ...",
-        ),
+        ("privacy={model: jdp, epsilon: 1} release=true noise={arithmetic: fast}", "release: must be false with ..."),
         ("episods=7", "...: unknown key; did you mean ..."),
         (
             "privacy={model: jdp, epsilon: 1, mechanism: gaussian}",

@@ -12,18 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from dprl.envs import (
-    ENVIRONMENTS,
-    GAMES,
-    LOGS,
-    MDPS,
-    MIXTURES,
-    Env,
-    EnvConfig,
-    FiniteMDP,
-    LinearMixtureMDP,
-    MarkovGame,
-)
+from dprl.envs import ENVIRONMENTS, GAMES, LOGS, MDPS, MIXTURES, Env, EnvConfig, FiniteMDP, LinearMixtureMDP, MarkovGame
 from dprl.envs.dynamics import roll_out
 
 ALPHA = 1e-6
@@ -168,10 +157,7 @@ def test_a_horizon_that_is_no_positive_integer_is_refused(name: str, horizon: ob
         spec(name, horizon=horizon)
 
 
-@pytest.mark.parametrize(
-    ("name", "field"),
-    [(n, f) for n in NAMES for f in sorted(fields(n, int)) if f != "horizon"],
-)
+@pytest.mark.parametrize(("name", "field"), [(n, f) for n in NAMES for f in sorted(fields(n, int)) if f != "horizon"])
 def test_other_numbers_are_checked_too(name: str, field: str) -> None:
     for value in (-1, 1.0, "2"):
         with pytest.raises(ValueError, match=rf"^{field} must be an integer of at least \d") as error:

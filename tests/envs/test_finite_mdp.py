@@ -46,10 +46,7 @@ BAD_MDPS = [
     (changed("rewards", (0, 0, 0), -0.25), "rewards must lie in [0, 1], got -0.25"),
     (changed("rewards", (0, 0, 0), np.nan), "rewards must be finite"),
     (changed("transitions", (0, 0, 0, 0), np.inf), "transitions must be finite"),
-    (
-        changed("transitions", (0, 0, 0, 0), 0.5),
-        "transitions must sum to 1 over the last axis, got a sum of 0.5",
-    ),
+    (changed("transitions", (0, 0, 0, 0), 0.5), "transitions must sum to 1 over the last axis, got a sum of 0.5"),
     (changed("start", (0,), 2.0), "start must sum to 1 over the last axis, got a sum of 2"),
 ]
 NEGATIVE = parts()

@@ -12,16 +12,7 @@ import pytest
 from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test  # type: ignore[import-untyped]
 from pettingzoo.utils.conversions import parallel_to_aec  # type: ignore[import-untyped]
 
-from dprl.envs import (
-    GAMES,
-    MIXTURES,
-    FiniteMDPEnv,
-    MarkovGameEnv,
-    RandomGame,
-    make_episodes,
-    make_game,
-    make_mixture,
-)
+from dprl.envs import GAMES, MIXTURES, FiniteMDPEnv, MarkovGameEnv, RandomGame, make_episodes, make_game, make_mixture
 from dprl.envs.episodes import PLAYERS
 from tests.envs.network_mdp.cases import SPECS
 

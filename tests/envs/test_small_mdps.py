@@ -221,14 +221,7 @@ def test_the_reward_is_one_in_the_last_cell_alone() -> None:
 
 
 def test_walls_and_doors_of_six_by_nine_cells() -> None:
-    rooms = [
-        "....#....",
-        ".........",
-        "....#....",
-        "#.####.##",
-        ".........",
-        "....#....",
-    ]
+    rooms = ["....#....", ".........", "....#....", "#.####.##", ".........", "....#...."]
     cells = [(r, c) for r, line in enumerate(rooms) for c, sign in enumerate(line) if sign == "."]
     law = GridWorld(width=9, height=6, layout="four_rooms", slip=0.0).build().transitions[0]
     assert law.shape == (len(cells), 4, len(cells))

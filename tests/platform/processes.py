@@ -26,13 +26,7 @@ CONFIG: dict[str, Any] = {
     "name": "grid",
     "algorithm": {"name": "private_ucb_vi", "bonus_scale": 0.1, "precision_scale": 0.1},
     "env": {"name": "riverswim", "n_states": 3, "horizon": 4},
-    "privacy": {
-        "grid_search": [
-            {"model": "none"},
-            {"model": "jdp", "epsilon": 1.0},
-            {"model": "ldp", "epsilon": 1.0},
-        ]
-    },
+    "privacy": {"grid_search": [{"model": "none"}, {"model": "jdp", "epsilon": 1.0}, {"model": "ldp", "epsilon": 1.0}]},
     "episodes": 5000,
     "seeds": 2,
 }

@@ -125,10 +125,7 @@ def test_a_grid_needs_alternatives_or_settings() -> None:
 
 
 def test_numpy_scalars_are_plain_values() -> None:
-    given: list[dict[str, Any]] = [
-        {"success_rate": np.float64(0.5)},
-        {"is_slippery": np.bool_(False)},
-    ]
+    given: list[dict[str, Any]] = [{"success_rate": np.float64(0.5)}, {"is_slippery": np.bool_(False)}]
     for kwargs in given:
         written = dprl.from_gymnasium("FrozenLake-v1", horizon=6, **kwargs)
         assert "np." not in written.kwargs

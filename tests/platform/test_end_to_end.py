@@ -9,12 +9,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from dprl.platform.command_line import main
-from tests.platform.processes import (
-    dprl,
-    mlflow_runs,
-    records,
-    write_config,
-)
+from tests.platform.processes import dprl, mlflow_runs, records, write_config
 
 pytestmark = pytest.mark.cluster
 

@@ -36,8 +36,7 @@ def test_an_error_without_a_text_has_the_name_of_its_class() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"),
-    [("jpd", "jdp"), ("cdp", None), ("dp", None), ("ri", None), ("riverswin", "riverswim")],
+    ("name", "meant"), [("jpd", "jdp"), ("cdp", None), ("dp", None), ("ri", None), ("riverswin", "riverswim")]
 )
 def test_a_suggestion_has_similar_letters(name: str, meant: str | None) -> None:
     assert nearest(name, ["ldp", "jdp", "riverswim"]) == meant
@@ -50,10 +49,7 @@ def test_a_remedy_lists_the_valid_names() -> None:
 
 @pytest.mark.parametrize(
     ("module", "remedy"),
-    [
-        ("ray.tune", "pip install 'dprl[ray]'; `dprl run` needs no Ray"),
-        ("tree", "pip install 'dprl[rllib]'"),
-    ],
+    [("ray.tune", "pip install 'dprl[ray]'; `dprl run` needs no Ray"), ("tree", "pip install 'dprl[rllib]'")],
 )
 def test_a_missing_module_of_an_extra_names_the_extra(module: str, remedy: str) -> None:
     package = module.partition(".")[0]

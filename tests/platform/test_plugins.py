@@ -20,12 +20,7 @@ from dprl.platform.configs.config import cells_of
 from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.environment_variables import worker_environment
 from dprl.platform.errors import UserError
-from dprl.platform.plugins import (
-    load_plugins,
-    register_algorithm,
-    register_environment,
-    require_digested_modules,
-)
+from dprl.platform.plugins import load_plugins, register_algorithm, register_environment, require_digested_modules
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.cell import CellRun
 from dprl.sources import code_digest, plugin_modules, plugin_sources, results_version, used_packages

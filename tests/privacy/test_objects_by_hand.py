@@ -239,10 +239,7 @@ def test_seeded_noise_is_not_drawn_again_for_other_data(tmp_path: Any) -> None:
     assert built(local).charged == 4
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "delta", "submissions"),
-    [(69.245, 1e-2, 1), (24.484, 1e-9, 5), (4.631, 1e-10, 2)],
-)
+@pytest.mark.parametrize(("epsilon", "delta", "submissions"), [(69.245, 1e-2, 1), (24.484, 1e-9, 5), (4.631, 1e-10, 2)])
 def test_gradients_hold_what_they_are_calibrated_for(epsilon: float, delta: float, submissions: int) -> None:
     model = GradientPrivacy(
         "jdp", epsilon, delta, "clipped_gaussian", clip=1.0, submissions=submissions, counter="none"

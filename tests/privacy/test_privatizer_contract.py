@@ -56,11 +56,7 @@ def test_a_plan_charges_everybody_and_releases_nothing(case: Any) -> None:
 def of_vectors() -> tuple[Any, Callable[[], None], Callable[[], None]]:
     """Return a privatizer, and how its first user sends and its server receives."""
     privatizer, out = GradientPrivacy("none").build(GradientLayout(2), 3, Streams(0, "x")), np.zeros(2)
-    return (
-        privatizer,
-        lambda: submit(privatizer.channel, np.ones(2), 1),
-        lambda: receive(privatizer.channel, out),
-    )
+    return (privatizer, lambda: submit(privatizer.channel, np.ones(2), 1), lambda: receive(privatizer.channel, out))
 
 
 def of_sums() -> tuple[Any, Callable[[], None], Callable[[], None]]:

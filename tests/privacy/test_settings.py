@@ -95,7 +95,7 @@ CHANGES: dict[tuple[str, str], Changes] = {
     },
     ("statistics", "none"): changes({}, rewards="public", clipping="device"),
     ("statistics", "jdp"): {
-        **changes(BUDGET, **GRAM, delta=1e-5, mechanism="gram_laplace", counter="kary_tree", releases="every_user"),
+        **changes(BUDGET, **GRAM, delta=1e-5, mechanism="gram_laplace", counter="kary_tree", releases="every_user")
     },
     ("statistics", "ldp"): {
         **changes(BUDGET, **GRAM, mechanism="gram_laplace", calibration="printed"),
@@ -104,9 +104,7 @@ CHANGES: dict[tuple[str, str], Changes] = {
         **changes(BOUNDED, bound_ratio=2.0),
     },
 }
-NO_CHOICE = {
-    ("gradients", "jdp"): {"sampling"},
-}
+NO_CHOICE = {("gradients", "jdp"): {"sampling"}}
 """Settings that admit one value only, or only one together with another setting."""
 
 

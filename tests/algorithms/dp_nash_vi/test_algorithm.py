@@ -9,13 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprl.algorithms.dp_nash_vi.algorithm import (
-    _NashPlanner,
-    _NashTables,
-    count_families,
-    plain_payoffs,
-    plan,
-)
+from dprl.algorithms.dp_nash_vi.algorithm import _NashPlanner, _NashTables, count_families, plain_payoffs, plan
 from dprl.algorithms.tabular import Released
 from dprl.envs import FiniteMDP
 from dprl.envs.games import MarkovGame, RandomGame, RockPaperScissors

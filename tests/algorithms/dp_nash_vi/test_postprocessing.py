@@ -8,11 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from dprl.algorithms.dp_nash_vi.algorithm import (
-    _Estimates,
-    postprocess,
-    private_expectations,
-)
+from dprl.algorithms.dp_nash_vi.algorithm import _Estimates, postprocess, private_expectations
 from dprl.privacy.base import Float64Array
 
 KINDS = ("noisy", "large", "negative", "edge of feasible", "ties", "sum too low", "sum too high", "no slack")

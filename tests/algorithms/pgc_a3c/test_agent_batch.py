@@ -20,13 +20,7 @@ from dprl.algorithms.pgc_a3c.agent_batch import (
     tick,
 )
 from dprl.algorithms.pgc_a3c.gradient import ACTION, LossTables, loss_tables
-from dprl.algorithms.pgc_a3c.network import (
-    DIMENSION,
-    INPUTS,
-    WIDTH,
-    initial_parameters,
-    probability_of_right,
-)
+from dprl.algorithms.pgc_a3c.network import DIMENSION, INPUTS, WIDTH, initial_parameters, probability_of_right
 from dprl.envs.cartpole import CartPoleGravity
 from dprl.privacy import Streams
 from tests.algorithms.pgc_a3c.cases import forward, loss_of

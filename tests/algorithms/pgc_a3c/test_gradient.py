@@ -11,15 +11,7 @@ import pytest
 import torch
 
 from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
-from dprl.algorithms.pgc_a3c.gradient import (
-    ACTION,
-    TRACE,
-    LossTables,
-    columns,
-    look,
-    loss_tables,
-    write_gradient,
-)
+from dprl.algorithms.pgc_a3c.gradient import ACTION, TRACE, LossTables, columns, look, loss_tables, write_gradient
 from dprl.algorithms.pgc_a3c.network import (
     DIMENSION,
     INPUTS,

@@ -19,11 +19,7 @@ pytestmark = pytest.mark.usefixtures("walking")
 
 @pytest.mark.parametrize(
     "privacy",
-    [
-        LDP,
-        SIGNS,
-        {"model": "ldp", "epsilon": 2.0, "mechanism": "clipped_laplace"},
-    ],
+    [LDP, SIGNS, {"model": "ldp", "epsilon": 2.0, "mechanism": "clipped_laplace"}],
     ids=lambda settings: settings["mechanism"],
 )
 def test_a_certified_cell_is_not_refuted_and_something_is_measured(privacy: dict[str, Any]) -> None:

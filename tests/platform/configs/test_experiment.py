@@ -294,10 +294,7 @@ def test_other_lengths_of_runs_are_always_named() -> None:
         dataclasses.replace(read(), algorithm=algorithm, episodes=episodes)
         for algorithm, episodes in ((PUCBConfig(), 100), (BernsteinVIConfig(), 200))
     ]
-    assert labels_of(cells) == [
-        "pucb episodes=100",
-        "bernstein_vi episodes=200",
-    ]
+    assert labels_of(cells) == ["pucb episodes=100", "bernstein_vi episodes=200"]
 
 
 @pytest.mark.parametrize("label", ["x" * 41, "x" * 41 + "\n", "two\nlines", " space"])

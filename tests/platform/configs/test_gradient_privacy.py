@@ -35,18 +35,12 @@ def test_a_cell_written_as_yaml_is_the_same_cell(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        (
-            {"privacy": LDP | {"families": "separate"}},
-            ("privacy.families: unknown key; valid: "),
-        ),
+        ({"privacy": LDP | {"families": "separate"}}, ("privacy.families: unknown key; valid: ")),
         (
             {"privacy": LDP | {"counter": "binary_tree"}},
             "privacy.counter: does not belong to model ldp, got 'binary_tree'; remove it, or choose model: jdp",
         ),
-        (
-            COUNTS | {"privacy": LDP},
-            "privacy.mechanism: must be one of ",
-        ),
+        (COUNTS | {"privacy": LDP}, "privacy.mechanism: must be one of "),
         (
             COUNTS | {"privacy": {"model": "ldp", "epsilon": 1.0, "release_scores": "none"}},
             ("privacy.release_scores: unknown key; valid: "),
@@ -58,10 +52,7 @@ def test_a_cell_written_as_yaml_is_the_same_cell(tmp_path: Path) -> None:
                 "auto, got 'prvunit'; did you mean 'privunit'?"
             ),
         ),
-        (
-            {"privacy": LDP | {"mechanisms": "privunit"}},
-            "privacy.mechanisms: unknown key; did you mean 'mechanism'?",
-        ),
+        ({"privacy": LDP | {"mechanisms": "privunit"}}, "privacy.mechanisms: unknown key; did you mean 'mechanism'?"),
         (
             {"privacy": NONE | {"epsilon": 1.0}},
             "privacy.epsilon: does not belong to model none, got 1.0; remove it, or choose model: jdp or ldp",

@@ -15,16 +15,7 @@ from ray.cluster_utils import Cluster
 
 from tests.on_ray import add_node, cluster_of_nodes
 from tests.platform.failures.cases import LONG, MANY, all_is_well
-from tests.platform.processes import (
-    PATIENCE,
-    dprl,
-    holders,
-    kill,
-    records,
-    start,
-    wait_for,
-    write_config,
-)
+from tests.platform.processes import PATIENCE, dprl, holders, kill, records, start, wait_for, write_config
 from tests.servers import mlflow_server, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.timeout(2400)]

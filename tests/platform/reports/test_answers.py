@@ -106,10 +106,7 @@ def test_each_budget_has_its_best_cell() -> None:
 
 def test_a_claim_that_fails_counts_at_the_certified_epsilon_only() -> None:
     one, three = rows(found(report_cell(LOW, proved=3.0))[0])
-    assert (one["Budget"], one["Best"]) == (
-        "certified \u03b5 \u2264 1 (central, \u03b4 = 0)",
-        "no cell certifies this",
-    )
+    assert (one["Budget"], one["Best"]) == ("certified \u03b5 \u2264 1 (central, \u03b4 = 0)", "no cell certifies this")
     assert three["Budget"] == "certified \u03b5 \u2264 3 (central, \u03b4 = 0)"
     assert three["Best"] == "private_ucb_vi, jdp epsilon=3"
 

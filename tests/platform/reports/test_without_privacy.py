@@ -16,22 +16,10 @@ from tests.platform.reports.cases import page, records, reported, summary, table
 @pytest.mark.parametrize(
     ("one", "line"),
     [
-        (
-            cell(PRINTED),
-            "NO PRIVACY: something is released without noise, epsilon is infinite",
-        ),
-        (
-            cell(NO_CLIPS),
-            "NO PRIVACY: noise as printed proves no finite epsilon, claimed 4",
-        ),
-        (
-            cell(NONE),
-            "NO PRIVACY: something is released without noise, epsilon is infinite",
-        ),
-        (
-            cell(LAPLACE),
-            "HOLDS in simulation (seeded, float64-idealised): certified noise proves 4, claimed 4",
-        ),
+        (cell(PRINTED), "NO PRIVACY: something is released without noise, epsilon is infinite"),
+        (cell(NO_CLIPS), "NO PRIVACY: noise as printed proves no finite epsilon, claimed 4"),
+        (cell(NONE), "NO PRIVACY: something is released without noise, epsilon is infinite"),
+        (cell(LAPLACE), "HOLDS in simulation (seeded, float64-idealised): certified noise proves 4, claimed 4"),
     ],
     ids=["open rewards", "no clips", "none", "laplace"],
 )

@@ -77,10 +77,7 @@ def test_algorithms_are_compared_at_equal_constants_or_each_as_it_was_tuned() ->
     others = [
         report_cell(finals(20 + i), algorithm="pucb", **dict[str, Any]({name: x})) for i, x in enumerate((1.0, 0.3))
     ]
-    assert kinds(group_of(*both, *others)) == {
-        ("algorithm", frozenset({10, 20})),
-        ("algorithm", frozenset({11, 21})),
-    }
+    assert kinds(group_of(*both, *others)) == {("algorithm", frozenset({10, 20})), ("algorithm", frozenset({11, 21}))}
 
 
 def test_settings_of_the_only_algorithm_stand_for_algorithms() -> None:

@@ -28,14 +28,7 @@ from dprl.privacy import NoiseConfig
 
 pytestmark = pytest.mark.usefixtures("one_drawing")
 
-ARTIFACTS = {
-    "experiment.yaml",
-    "certificate.json",
-    "records.parquet",
-    "policy.npz",
-    "versions.json",
-    "finished.json",
-}
+ARTIFACTS = {"experiment.yaml", "certificate.json", "records.parquet", "policy.npz", "versions.json", "finished.json"}
 MODELS: list[dict[str, Any]] = [
     {"model": "none"},
     {"model": "jdp", "epsilon": 5.0},

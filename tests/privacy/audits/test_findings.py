@@ -71,8 +71,7 @@ def test_the_sampled_verdict() -> None:
 
 
 @pytest.mark.parametrize(
-    ("epsilon_lb", "delta_lb", "wrong"),
-    [(2.0, 0.2, False), (2.01, 0.0, True), (0.0, 0.21, True), (0.0, 0.0, False)],
+    ("epsilon_lb", "delta_lb", "wrong"), [(2.0, 0.2, False), (2.01, 0.0, True), (0.0, 0.21, True), (0.0, 0.0, False)]
 )
 def test_more_than_is_proved_is_a_violation_also_of_a_true_claim(
     epsilon_lb: float, delta_lb: float, wrong: bool

@@ -13,13 +13,7 @@ from scipy import integrate, optimize, stats
 from scipy.special import ndtr
 
 from dprl.privacy.base import Float64Array
-from dprl.privacy.counters import (
-    AnyCounter,
-    BinaryTree,
-    BufferedToeplitz,
-    KaryTree,
-    release_prefix,
-)
+from dprl.privacy.counters import AnyCounter, BinaryTree, BufferedToeplitz, KaryTree, release_prefix
 from dprl.privacy.counters.error import (
     UnaryCell,
     _FiniteLaw,
@@ -510,11 +504,7 @@ COUNTERS: list[AnyCounter] = [
     BufferedToeplitz(USERS, Gaussian(3.0)),
 ]
 LAWS: list[Mechanism] = [DiscreteLaplace(2.0), DiscreteGaussian(1.5)]
-ROWS = [
-    UnaryCell(0.5, Q, 1, 4),
-    UnaryCell(0.5, Q, 5, 4),
-    UnaryCell(1.0 - SYMMETRIC, SYMMETRIC, 1, 4),
-]
+ROWS = [UnaryCell(0.5, Q, 1, 4), UnaryCell(0.5, Q, 5, 4), UnaryCell(1.0 - SYMMETRIC, SYMMETRIC, 1, 4)]
 
 
 def holds(worst: Float64Array, bound: float) -> bool:

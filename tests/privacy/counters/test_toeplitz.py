@@ -14,11 +14,7 @@ from numpy.testing import assert_array_equal
 
 from dprl.privacy.base import Float64Array, Sensitivity
 from dprl.privacy.counters import BufferedToeplitz, GridToeplitz, release_prefix
-from dprl.privacy.counters.buffered_toeplitz import (
-    _charged,
-    exponential_sums,
-    fitted,
-)
+from dprl.privacy.counters.buffered_toeplitz import _charged, exponential_sums, fitted
 from dprl.privacy.counters.selection import calibrate
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace

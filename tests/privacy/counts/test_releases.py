@@ -498,10 +498,7 @@ def test_laws_without_a_pure_guarantee_and_blocks_that_are_never_full_are_refuse
 
 
 def test_only_shuffled_reports_run_under_the_model_and_only_in_one_process() -> None:
-    privatizer, local = (
-        PRIVACY.build(COUNTED, 20_000, DRAWS),
-        CountPrivacy("ldp", 1.0).build(COUNTED, 20_000, DRAWS),
-    )
+    privatizer, local = (PRIVACY.build(COUNTED, 20_000, DRAWS), CountPrivacy("ldp", 1.0).build(COUNTED, 20_000, DRAWS))
     with pytest.raises(LedgerError, match="counts with model: shuffle come from the compiled loop"):
         privatizer.lease(3)
     for query, asked in ((privatizer.query, local.design.requested), (local.query, privatizer.design.requested)):

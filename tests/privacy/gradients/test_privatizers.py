@@ -310,10 +310,7 @@ def test_noise_of_the_whole_has_the_scale_of_its_epsilon_and_no_other(noise: Noi
     ],
 )
 def test_all_that_leaves_an_agent_but_for_registered_noise_is_the_same(mechanism: str, noise: NoiseConfig) -> None:
-    worlds = (
-        np.full((30, D), 1e-3),
-        np.repeat([[math.nan] * D, [math.inf] * D, [1e300] * D], 10, axis=0),
-    )
+    worlds = (np.full((30, D), 1e-3), np.repeat([[math.nan] * D, [math.inf] * D, [1e300] * D], 10, axis=0))
 
     def record(world: int) -> Sequence[Message]:
         settings = GradientPrivacy("ldp", 2.0, mechanism=mechanism)

@@ -8,14 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprl.privacy import (
-    GradientLayout,
-    GradientPrivacy,
-    LedgerError,
-    NoiseConfig,
-    Privatizer,
-    Streams,
-)
+from dprl.privacy import GradientLayout, GradientPrivacy, LedgerError, NoiseConfig, Privatizer, Streams
 from dprl.privacy.counters import COUNTERS, BinaryTree, BufferedToeplitz
 from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace
@@ -383,12 +376,7 @@ def test_careless_settings_are_refused_in_one_line(changes: dict[str, Any], comp
 @pytest.mark.parametrize(
     ("layout", "episodes", "noise", "complaint"),
     [
-        (
-            GradientLayout(3, BATCH),
-            BATCH,
-            NoiseConfig(),
-            "sampling must be one_pass with this algorithm",
-        ),
+        (GradientLayout(3, BATCH), BATCH, NoiseConfig(), "sampling must be one_pass with this algorithm"),
         (LAYOUT, BATCH + 1, NoiseConfig(), "episodes must be a multiple"),
         (LAYOUT, BATCH - 1, NoiseConfig(), "episodes must be a multiple"),
         (LAYOUT, BATCH, NoiseConfig("exact", "os"), "arithmetic must be fast"),

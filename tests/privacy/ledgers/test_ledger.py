@@ -42,10 +42,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 """Settings that each message mechanism needs besides its guarantee."""
 PURE = sorted(set(MESSAGES) - {"clipped_gaussian", "gram_gaussian"})
-GUARANTEES = [
-    *((name, 0.0) for name in PURE),
-    *((name, 1e-5) for name in sorted(MESSAGES)),
-]
+GUARANTEES = [*((name, 0.0) for name in PURE), *((name, 1e-5) for name in sorted(MESSAGES))]
 
 
 def calibrated(name: str, epsilon: float, delta: float, **options: Any) -> MessageMechanism:

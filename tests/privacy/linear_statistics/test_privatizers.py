@@ -145,10 +145,7 @@ def test_noise_has_the_scale_of_its_stage_and_no_other(kind: str) -> None:
     assert not np.tril(matrices, -1).any()
     for h in range(H - 1):
         ends = np.concatenate(
-            [
-                (matrices - outer)[:, :, h, range(D), range(D)].ravel(),
-                (vectors - moments)[:, :, h].ravel(),
-            ]
+            [(matrices - outer)[:, :, h, range(D), range(D)].ravel(), (vectors - moments)[:, :, h].ravel()]
         )
         off_diagonal = (matrices - outer)[:, :, h, ROWS, COLUMNS].ravel()
         less = math.sqrt(0.5) if "gaussian" in kind else 1.0
@@ -236,10 +233,7 @@ Record = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 def records() -> list[Record]:
     """Features, targets and corrections of all users, none of which the device clips."""
-    rng, (m, h, d) = (
-        np.random.default_rng(0),
-        (LAYOUT.n_messages, LAYOUT.horizon, LAYOUT.dimension),
-    )
+    rng, (m, h, d) = (np.random.default_rng(0), (LAYOUT.n_messages, LAYOUT.horizon, LAYOUT.dimension))
     return [
         (
             rng.uniform(-0.5, 0.5, (m, h, d)),

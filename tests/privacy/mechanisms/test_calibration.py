@@ -56,9 +56,7 @@ def test_the_curve_of_what_is_calibrated_reports_no_more_than_was_asked_for(mech
 
 
 @pytest.mark.parametrize("mechanism", [Laplace, DiscreteLaplace])
-def test_pure_losses_add_up_to_at_most_epsilon_as_rational_numbers(
-    mechanism: type[Laplace | DiscreteLaplace],
-) -> None:
+def test_pure_losses_add_up_to_at_most_epsilon_as_rational_numbers(mechanism: type[Laplace | DiscreteLaplace]) -> None:
     for exponent, cells in itertools.product(np.random.default_rng(6).uniform(-3, 2, 150), (3, 6, 7, 20, 49)):
         epsilon, sensitivity = float(10**exponent), Sensitivity.of_cells(cells)
         found = mechanism.calibrated(epsilon, 0.0, sensitivity)

@@ -12,15 +12,8 @@ import pytest
 from dprl.privacy.accounting.closed_forms import ZCDP, ChosenCurve
 from dprl.privacy.base import Sensitivity
 from dprl.privacy.mechanisms import discrete_laplace
-from dprl.privacy.mechanisms.discrete_gaussian import (
-    DiscreteGaussian,
-    discrete_gaussian_table,
-)
-from dprl.privacy.mechanisms.discrete_laplace import (
-    DiscreteLaplace,
-    discrete_laplace_table,
-    fill_discrete_laplace,
-)
+from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian, discrete_gaussian_table
+from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace, discrete_laplace_table, fill_discrete_laplace
 from dprl.privacy.mechanisms.sampling import Noise, fill_noise
 from dprl.privacy.randomness.bits import CHACHA20, SPLITMIX64, fill_bits
 from dprl.privacy.randomness.exact import RESERVED, bernoulli

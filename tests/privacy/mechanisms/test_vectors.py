@@ -15,12 +15,7 @@ from dprl.privacy.mechanisms.privunit_kernels import fill_normals
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.mechanisms.random_sign_kernels import fill_projection
 from dprl.privacy.mechanisms.sampling import fill_noise
-from dprl.privacy.mechanisms.vectors import (
-    GRID,
-    ClippedGaussian,
-    ClippedLaplace,
-    VectorMechanism,
-)
+from dprl.privacy.mechanisms.vectors import GRID, ClippedGaussian, ClippedLaplace, VectorMechanism
 from dprl.privacy.randomness.bits import CHACHA20, fill_bits
 from dprl.privacy.randomness.exact import LIMBS, RESERVED
 from dprl.privacy.randomness.streams import Streams

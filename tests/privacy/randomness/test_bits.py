@@ -6,14 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.privacy.randomness.bits import (
-    CHACHA20,
-    SPLITMIX64,
-    fill_bits,
-    fill_uniform,
-    splitmix64,
-    splitmix64_increment,
-)
+from dprl.privacy.randomness.bits import CHACHA20, SPLITMIX64, fill_bits, fill_uniform, splitmix64, splitmix64_increment
 from dprl.privacy.randomness.chacha20 import BATCH, LANES, chacha20_blocks, fill_chacha20
 
 # Random bits: known answers of SplitMix64, uniforms, and no bits from an unknown generator.

@@ -67,10 +67,7 @@ def test_elsewhere_rewards_are_the_environments_own() -> None:
         ),
         (lambda: config(lr=1.0), "unknown argument of training() 'lr'; "),
         (lambda: config().privacy(model="ldp", epsilo=1.0), "privacy() 'epsilo'; did you mean 'epsilon'?"),
-        (
-            lambda: config().schedule(reserv=3),
-            "schedule() 'reserv'; did you mean 'reserve'?",
-        ),
+        (lambda: config().schedule(reserv=3), "schedule() 'reserv'; did you mean 'reserve'?"),
         (lambda: config().env_runners(agents_per_cal=3), "unexpected keyword argument 'agents_per_cal'"),
         (lambda: config().ledger(path="/x"), "unexpected keyword argument 'path'"),  # type: ignore[call-arg]
     ],
@@ -109,10 +106,7 @@ def test_a_sweep_may_vary_what_is_nested() -> None:
         (lambda c: c.debugging(seed=-1), "seed must be an integer of at least 0, got -1"),
         (lambda c: c.learners(num_learners=1), "num_learners must be left at 0, got 1"),
         (lambda c: c.evaluation(evaluation_duration="auto"), "evaluation_duration must be a whole number"),
-        (
-            lambda c: c.environment(env_config={"gravty_low": 1.0}),
-            "unknown setting of dprl/CartPoleGravity-v0",
-        ),
+        (lambda c: c.environment(env_config={"gravty_low": 1.0}), "unknown setting of dprl/CartPoleGravity-v0"),
         (lambda c: c.privacy(model="ldb", epsilon=1.0), "model must be one of none, ldp, got 'ldb'"),
         (lambda c: c.privacy(model="jdp", epsilon=1.0), "model must be one of none, ldp, got 'jdp'"),
         (lambda c: c.privacy(model="shuffle", epsilon=1.0), "model must be one of none, ldp, got 'shuffle'"),

@@ -12,12 +12,7 @@ from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
 from dprl.algorithms.pgc.on_rllib.env_runner import check_playable
 from dprl.algorithms.pgc.on_rllib.parameters import n_parameters, read_parameters, write_parameters
-from dprl.algorithms.pgc_a3c.on_rllib.algorithm import (
-    OBSERVED,
-    PGCConfig,
-    _Episode,
-    play,
-)
+from dprl.algorithms.pgc_a3c.on_rllib.algorithm import OBSERVED, PGCConfig, _Episode, play
 from dprl.algorithms.pgc_a3c.on_rllib.module import ActorCriticModule
 from tests.algorithms.pgc_a3c.on_rllib.cases import Corridor, TwoHeads, actor_critic
 

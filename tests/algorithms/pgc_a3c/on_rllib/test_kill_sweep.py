@@ -11,14 +11,7 @@ import ray
 from ray import tune
 
 from dprl.algorithms.pgc.journaled_privatizer import JOURNAL
-from tests.algorithms.pgc_a3c.on_rllib.failures import (
-    WatchedPGC,
-    lines,
-    record,
-    repeats,
-    started,
-    wait_until,
-)
+from tests.algorithms.pgc_a3c.on_rllib.failures import WatchedPGC, lines, record, repeats, started, wait_until
 from tests.on_ray import start_ray
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
