@@ -48,10 +48,6 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
     ),
     "an id of Gymnasium alone": (with_env("ALE/Pong-v5"), ["env: must have", "env_id: ALE/Pong-v5}", "name: control"]),
     "unknown key": (GOOD + "episode: 5\n", ["episode: unknown key", "did you mean 'episodes'?", "seeds"]),
-    "unknown algorithm key": (
-        GOOD.replace("bonus_scale", "bonus_scael"),
-        ["algorithm.bonus_scael: unknown key", "'bonus_scale'"],
-    ),
     "unknown env key": (
         with_env("{name: riverswim, horizont: 4}"),
         ["env.horizont: unknown key", "did you mean 'horizon'?"],
@@ -60,30 +56,19 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
         with_env("{name: riverswim, branching: 2}"),
         ["env.branching: does not belong to name riverswim", "garnet"],
     ),
-    "epsilon 0": (with_epsilon("0"), ["privacy.epsilon: ", "got 0"]),
     "epsilon NaN": (with_epsilon(".nan"), ["privacy.epsilon: must be a number that is finite, got nan"]),
     "epsilon text": (with_epsilon("'1.0'"), ["privacy.epsilon: must be a number, got '1.0'", "write a plain "]),
     "epsilon bool": (with_epsilon("true"), ["privacy.epsilon: must be a number, got True"]),
-    "epsilon NaN, as text": (
-        with_epsilon("nan"),
-        ["privacy.epsilon: must be a number, got 'nan'; write a plain number"],
-    ),
-    "epsilon null": (with_epsilon("null"), ["privacy.epsilon: must be a number, got None"]),
     "epsilon list": (
         with_epsilon("[1, 2]"),
         ["privacy.epsilon: must be a number, got [1, 2]; for several values write {grid_search: [...]}"],
     ),
-    "release a word": (GOOD + "release: yes\n", ["release: must be true or false, got 'yes'; write true or false"]),
     "noise that the counter cannot have": (
         with_privacy("{model: jdp, epsilon: 1, delta: 1e-6, counter: buffered_toeplitz, mechanism: laplace}"),
         [
             "jdp epsilon=1: privacy.counter: buffered_toeplitz takes g",
             "; write mechanism: gaussian, or counter: kary_tree",
         ],
-    ),
-    "a counter that has no pure noise": (
-        with_privacy("{model: jdp, epsilon: 1, counter: buffered_toeplitz}"),
-        ["privacy.counter: buffered_toeplitz takes gaussian noise only, which needs a delta above 0; add delta: "],
     ),
     "Gaussian noise for a pure guarantee": (
         with_privacy("{model: ldp, epsilon: 1, mechanism: gaussian}"),
@@ -92,10 +77,6 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
     "printed noise in a counter that no paper has": (
         with_privacy("{model: jdp, epsilon: 1, calibration: printed, counter: kary_tree}"),
         ["the papers print a scale for binary_tree with laplace only"],
-    ),
-    "printed noise of a law that no paper has": (
-        with_privacy("{model: ldp, epsilon: 1, calibration: printed, mechanism: discrete_laplace}"),
-        ["the papers print a scale for laplace only"],
     ),
     "printed and one-hot": (
         with_privacy("{model: ldp, epsilon: 1, calibration: printed, families: one_hot}"),
@@ -117,11 +98,8 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
     ),
     "epsilon too small for its noise": (with_epsilon("1e-320"), ["epsilon"]),
     "delta 1": (with_privacy("{model: jdp, epsilon: 1, delta: 1}"), ["privacy.delta: ", "got 1"]),
-    "horizon 0": (with_env("{name: riverswim, horizon: 0}"), ["env.horizon: ", "got 0"]),
     "horizon beyond memory": (with_env("{name: riverswim, horizon: 1e12}"), ["horizon"]),
     "episodes 1": (with_episodes("1"), ["episodes: must be at least 2, got 1"]),
-    "episodes fraction": (with_episodes("10.5"), ["episodes: must be a whole number, got 10.5"]),
-    "episodes quoted": (with_episodes("'100'"), ["episodes: must be a whole number, got '100'", "write a plain "]),
     "episodes without end": (with_episodes("1e30"), ["episodes: must lie between 2 and"]),
     "episodes missing": (GOOD.replace("episodes: 100\n", ""), ["episodes: is required", "a whole number"]),
     "section's key at the top": (GOOD + "epsilon: 2\n", ["epsilon: unknown key; did you mean 'privacy.epsilon'?"]),
@@ -130,24 +108,7 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
         GOOD.replace("private_ucb_vi", "private_ucbvi"),
         ["algorithm.name: ", "got 'private_ucbvi'", "did you mean 'private_ucb_vi'?"],
     ),
-    "a choice that is near to none": (
-        GOOD.replace("name: private_ucb_vi", "name: bernstein_vi, preset: sometimes"),
-        ["algorithm.preset: must be one of ", ", got 'sometimes'; choose one of them\n"],
-    ),
     "unknown model": (with_privacy("{model: jpd, epsilon: 1}"), ["privacy.model: ", "did you mean 'jdp'?"]),
-    "unknown counter": (
-        with_privacy("{model: jdp, epsilon: 1, counter: binary_tre}"),
-        ["privacy.counter: ", "got 'binary_tre'", "binary_tree"],
-    ),
-    "unknown calibration": (
-        with_privacy("{model: jdp, epsilon: 1, calibration: print}"),
-        ["privacy.calibration: must be one of", "did you mean 'printed'?"],
-    ),
-    "unknown layout": (
-        with_env("{name: gridworld, layout: four_room}"),
-        ["env.layout: must be one of", "did you mean 'four_rooms'?"],
-    ),
-    "bonus_scale negative": (GOOD.replace("0.1", "-0.1"), ["algorithm.bonus_scale: ", "got -0.1"]),
     "jdp without epsilon": (with_privacy("{model: jdp}"), ["privacy.epsilon: is required, got nothing"]),
     "none with epsilon": (
         with_privacy("{model: none, epsilon: 1}"),
@@ -182,10 +143,6 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
         with_episodes("{grid_search: []}"),
         ["episodes.grid_search: must be a list of alternatives, at least one, got []"],
     ),
-    "empty inner grid": (
-        with_privacy("{grid_search: [{model: jdp, epsilon: {grid_search: []}}]}"),
-        ["privacy.grid_search[0].epsilon.grid_search: must be a list of alternatives, at least one"],
-    ),
     "grid misspelt": (
         with_episodes("{gridsearch: [2, 3]}"),
         ["episodes: must be a whole number, got {'gridsearch': [2, 3]}; for several values write {grid_search: "],
@@ -195,28 +152,14 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
         with_privacy("{model: jdp, grid_search: [1, 2]}"),
         ["privacy.grid_search: must have mappings as alternatives, with keys beside it, got 1"],
     ),
-    "joint grid of numbers": (
-        GOOD + "grid_search: [1, 2]\n",
-        ["grid_search: must have mappings as alternatives, with keys beside it, got 1"],
-    ),
     "joint grid empty": (GOOD + "grid_search: []\n", ["grid_search: must be a list of alternatives, at least one"]),
     "section beside a joint grid and in it": (
         GOOD + "grid_search: [{seed: 1}, {seed: 2, grid_search: [{episodes: 5}]}]\n",
         ["episodes: must not be given both beside grid_search and in it"],
     ),
-    "section in a joint grid and in the grid in it": (
-        GOOD.replace(
-            f"privacy: {PRIVACY}", f"grid_search: [{{privacy: {PRIVACY}, grid_search: [{{privacy: {PRIVACY}}}]}}]"
-        ),
-        ["grid_search[0].privacy: must not be given both beside grid_search[0].grid_search and in it"],
-    ),
     "joint grid with a bad point": (
         GOOD.replace("seeds: 1\n", "") + "grid_search: [{seeds: 1}, {seeds: 0}]\n",
         ["seeds: must lie between 1 and", "got 0"],
-    ),
-    "joint grid contains itself": (
-        GOOD + "grid_search: &g [{grid_search: *g}]\n",
-        ["must be YAML, got an alias that contains itself"],
     ),
     "joint grid that multiplies": (
         with_episodes("{grid_search: [2, 3]}") + f"grid_search: {[{'seed': i} for i in range(6000)]}\n",
@@ -284,10 +227,6 @@ BAD_ARGUMENTS: dict[str, tuple[list[str], list[str]]] = {
         ["run", "try.yaml", "--set", "env.horizn=5"],
         ["env.horizn: unknown key", "did you mean 'horizon'?"],
     ),
-    "set an unknown section": (
-        ["run", "try.yaml", "--set", "privcy.epsilon=5"],
-        ["privcy: unknown key", "did you mean 'privacy'?"],
-    ),
     "set below a number": (
         ["run", "try.yaml", "--set", "episodes.x=5"],
         ["--set episodes.x: episodes must be a mapping"],
@@ -299,17 +238,12 @@ BAD_ARGUMENTS: dict[str, tuple[list[str], list[str]]] = {
     "a flag misspelt": (["run", "try.yaml", "--frsh"], ["--frsh. Did you mean --fresh? (see ", "run --help"]),
     "set not YAML": (["run", "try.yaml", "--set", "episodes=[1"], ["--set episodes: must be YAML"]),
     "set to nothing": (["run", "try.yaml", "--set", "episodes="], ["episodes: must be a whole number, got None"]),
-    "set in a joint grid without end": (
-        ["run", "endless.yaml", "--set", "privacy.epsilon=5"],
-        ["must be YAML, got an alias that contains itself"],
-    ),
     "seeds not a number": (
         ["run", "try.yaml", "--seeds", "many"],
         ["seeds: must be a whole number, got 'many'; write a plain whole number"],
     ),
     "seeds 0": (["run", "try.yaml", "--seeds", "0"], ["seeds: must lie between 1 and"]),
     "name a path": (["run", "try.yaml", "--name", "a/b"], ["name: must be 1 to 100 letters", "'a/b'"]),
-    "name empty": (["run", "try.yaml", "--name", ""], ["name: must be 1 to 100 letters", "got ''", "first_try"]),
     "unknown kind": (["list", "environments"], ["environments", "envs"]),
     "storage elsewhere": (["sweep", "try.yaml", "--storage", "s3://bucket"], ["--storage: must be a folder"]),
     "storage a file": (["sweep", "try.yaml", "--storage", "try.yaml"], ["--storage: must be a folder"]),
@@ -324,7 +258,6 @@ BAD_ARGUMENTS: dict[str, tuple[list[str], list[str]]] = {
     ),
     "ui without results": (["ui"], ["mlflow.db: file not found"]),
     "ui port": (["ui", "--port", "http"], ["Invalid value for --port"]),
-    "ui any port": (["ui", "--port", "0"], ['Invalid value "0" for --port. Must be >= 1']),
 }
 
 
@@ -334,18 +267,8 @@ def test_bad_arguments_are_refused_in_one_line_and_nothing_is_written(
 ) -> None:
     arguments, says = BAD_ARGUMENTS[case]
     (outside / "try.yaml").write_text(GOOD)
-    (outside / "endless.yaml").write_text("grid_search: &g [{grid_search: *g}]\n")
     (outside / "binary.yaml").write_bytes(b"\xff\xfe\x00name")
     assert_refused(arguments, says, outside, capsys)
-
-
-def test_a_home_that_cannot_be_made_is_refused(
-    outside: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Even root cannot make a folder in /proc."""
-    (outside / "try.yaml").write_text(GOOD)
-    monkeypatch.setenv("DPRL_HOME", "/proc/foo")
-    assert_refused(["run", "try.yaml"], ["DPRL_HOME", "/proc"], outside, capsys)
 
 
 def test_a_home_that_is_a_file_is_refused(

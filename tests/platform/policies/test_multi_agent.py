@@ -18,9 +18,8 @@ from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.env.env_context import EnvContext
 from ray.tune.registry import ENV_CREATOR, _global_registry
 
-from dprl.envs import RandomGame
+from dprl.envs import RandomGame, RockPaperScissors
 from dprl.envs.episodes import PLAYERS
-from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.errors import UserError
 from dprl.platform.policies import GamePolicy, TeamPolicy
 from dprl.platform.policies.multi_agent import (
@@ -32,19 +31,9 @@ from dprl.platform.policies.multi_agent import (
     register_environments,
 )
 from dprl.platform.policies.rl_module import TabularRLModule
-from dprl.platform.results.cell_folder import CellFolder
-from dprl.platform.sweeps.cell import CellRun
 from tests.on_ray import start_ray
-from tests.platform.policies.cases import TEAM_ENV, mixed_table, team_blocks, written
+from tests.platform.policies.cases import TEAM_ENV, mixed_table, ran, team_blocks, written
 
-EXPERIMENT = {
-    "name": "small",
-    "algorithm": {"name": "dp_nash_vi", "bonus_scale": 0.01},
-    "env": {"name": "rock_paper_scissors", "horizon": 3},
-    "privacy": {"model": "none"},
-    "episodes": 200,
-    "seeds": 1,
-}
 GAME = {"game": "random_game", "n_max_actions": 2, "horizon": 4}
 NETWORK = {"mixture": "network_mdp", "n_agents": 3, "gap": 0.05, "dimension": 3, "horizon": 4}
 
@@ -61,14 +50,6 @@ def cluster() -> Iterator[None]:
 def _registered() -> None:
     """Register the names again, because another test of this process may have stopped a cluster."""
     register_environments()
-
-
-def run_cell(folder: Path) -> Path:
-    folder.mkdir()
-    run = CellRun(read_experiment(EXPERIMENT), CellFolder(folder))
-    while not run.advance(1.0).finished:
-        pass
-    return folder
 
 
 def test_the_environment_has_what_rllib_asks_for() -> None:
@@ -141,7 +122,7 @@ def test_one_player_is_a_module() -> None:
 
 @pytest.mark.slow
 def test_a_cell_of_a_game_is_no_module(tmp_path: Path) -> None:
-    run_cell(tmp_path / "cell")
+    ran(tmp_path / "cell", RockPaperScissors(horizon=3))
     with pytest.raises(UserError, match=r"cell: must be a cell of a finite MDP, got 'rock_paper_scissors'; pass a pl"):
         TabularRLModule.from_run(tmp_path / "cell")
 
@@ -156,7 +137,7 @@ def test_the_examples_of_the_guide_run_on_a_real_cell(cluster: None, root: Path,
     quick = text.replace("train_batch_size_per_learner=1000", "train_batch_size_per_learner=150, num_epochs=1")
     blocks = re.findall(r"```python\n(.*?)```", quick, re.DOTALL)
     assert len(blocks) == 4
-    folder = run_cell(tmp_path / "cell")
+    folder = ran(tmp_path / "cell", RockPaperScissors(horizon=3))
     names: dict[str, Any] = {}
     for block in blocks:
         exec(re.sub(r'"dprl_runs/[^"]*"', repr(str(folder)), block), names)  # the project's own text

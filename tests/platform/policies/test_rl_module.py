@@ -13,22 +13,11 @@ from numpy.typing import NDArray
 from ray.rllib.core.rl_module.rl_module import RLModule
 
 from dprl.envs import RiverSwim
-from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.errors import UserError
 from dprl.platform.policies import TabularPolicy, load_policy
 from dprl.platform.policies.rl_module import TabularRLModule
-from dprl.platform.results.cell_folder import CellFolder
-from dprl.platform.sweeps.cell import CellRun
+from tests.platform.policies.cases import ran, written
 
-RIVER = {"name": "riverswim", "n_states": 4, "horizon": 12}
-EXPERIMENT = {
-    "name": "small",
-    "algorithm": {"name": "private_ucb_vi", "bonus_scale": 0.1},
-    "env": RIVER,
-    "privacy": {"model": "none"},
-    "episodes": 2000,
-    "seeds": 2,
-}
 ENV = RiverSwim(n_states=4, horizon=12)
 PLACES = np.array([(h, s) for h in range(12) for s in range(4)])
 
@@ -37,13 +26,6 @@ def stochastic_table() -> NDArray[np.float64]:
     table = np.random.default_rng(0).dirichlet((1.0, 3.0), size=(12, 4))
     table[4, 0] = (0.0, 1.0)
     return table
-
-
-def write_cell(folder: Path, table: NDArray[np.generic]) -> Path:
-    written = CellFolder(folder)
-    written.experiment_file.write_text(read_experiment(EXPERIMENT).to_yaml())
-    np.savez(written.policy_file, seed=[0], policy=table[None])
-    return folder
 
 
 def distribution(module: RLModule, places: NDArray[np.int64], explore: bool) -> NDArray[np.float64]:
@@ -79,7 +61,7 @@ def test_the_observation_at_the_end_of_an_episode_is_answered() -> None:
 
 
 def test_a_checkpoint_is_the_same_module(tmp_path: Path) -> None:
-    module = TabularRLModule.from_run(write_cell(tmp_path, stochastic_table()))
+    module = TabularRLModule.from_run(written(tmp_path, stochastic_table()[None], ENV))
     restored = RLModule.from_checkpoint(module.save_to_path(tmp_path / "checkpoint"))
     assert type(restored) is TabularRLModule
     assert restored.observation_space == module.observation_space == load_policy(tmp_path).make_env().observation_space
@@ -101,10 +83,7 @@ def test_bad_input_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_examples_of_the_guide_run_on_a_real_cell(fixed_draws: None, root: Path, tmp_path: Path) -> None:
-    run = CellRun(read_experiment(EXPERIMENT), CellFolder(tmp_path / "cell"))
-    (tmp_path / "cell").mkdir()
-    while not run.advance(1.0).finished:
-        pass
+    ran(tmp_path / "cell", ENV)
     text = (root / "docs" / "policies.md").read_text().partition("# Policies of Markov games")[0]
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert [len([line for line in block.splitlines() if line]) for block in blocks] == [3, 6]
