@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from benchmarks import pgc
-from benchmarks.harness import Blocks
 from benchmarks.naive_pgc import NaivePGC
 from dprl.algorithms.pgc_a3c.agent_batch import GRAVITY, agent_batch, deliver, local_update, tick
 from dprl.algorithms.pgc_a3c.gradient import ACTION, loss_tables
@@ -51,11 +50,3 @@ def test_the_naive_program_clips_and_adds_noise() -> None:
     moved = before - torch.nn.utils.parameters_to_vector(noisy.network.parameters()).detach()
     # The mean of 112 absolute values of Laplace noise of scale 100: s.d. 9.4, five of them.
     assert 53.0 < float(moved.abs().mean()) < 147.0
-
-
-def test_the_balancing_policy_balances_and_the_untrained_one_does_not() -> None:
-    task = CartPoleGravity().build()
-    rows = [pgc.submissions(policy, task, Blocks(3, 1), Blocks(1, 1)) for policy in ("balancing", "untrained")]
-    assert rows[0]["steps"] == 200.0
-    assert rows[1]["steps"] < 60.0
-    assert all(0.0 < row["ours"] < row["plain"] for row in rows)
