@@ -11,6 +11,7 @@ from mlflow.tracking import MlflowClient
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.results.layout import SweepCell, SweepLayout
+from dprl.platform.sweeps.cell import LockedCell
 from dprl.platform.tracking.exporter import Exporter
 from dprl.platform.tracking.store import EXPERIMENT, TrackingStore
 
@@ -28,6 +29,14 @@ def cells_in(home: Path) -> list[SweepCell]:
     config = home / "config.yaml"
     config.write_text(yaml.safe_dump(CONFIG))
     return SweepLayout(home, "tracked").cells(load_cells(config))
+
+
+def run_all(cells: list[SweepCell]) -> None:
+    for cell in cells:
+        locked = LockedCell(cell)
+        while not locked.advance(10.0).finished:
+            pass
+        locked.close()
 
 
 def opened(home: Path, fresh: bool = False, sweep_id: str = "") -> Exporter:

@@ -7,18 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from dprl.platform.sweeps.cell import LockedCell
-from tests.platform.tracking.cases import cells_in
+from tests.platform.tracking.cases import cells_in, run_all
 
 
 @pytest.fixture(scope="module")
 def finished_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("finished")
-    for cell in cells_in(home):
-        locked = LockedCell(cell)
-        while not locked.advance(10.0).finished:
-            pass
-        locked.close()
+    run_all(cells_in(home))
     return home
 
 

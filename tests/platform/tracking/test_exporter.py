@@ -20,10 +20,9 @@ from dprl.platform.errors import UserError
 from dprl.platform.reports.report import SweepReport, answer_of
 from dprl.platform.results.compare import Group
 from dprl.platform.results.layout import Grid, SweepCell, SweepLayout
-from dprl.platform.sweeps.cell import LockedCell
 from dprl.platform.tracking.exporter import Exporter, SweepEntries, sweep_entries
 from dprl.platform.tracking.store import EXPERIMENT, TrackingStore, runs_page
-from tests.platform.tracking.cases import CONFIG, cells_in, client_of, opened, record_all, runs
+from tests.platform.tracking.cases import CONFIG, cells_in, client_of, opened, record_all, run_all, runs
 
 pytestmark = pytest.mark.usefixtures("one_drawing")
 
@@ -72,11 +71,7 @@ def test_the_name_of_a_claim_that_fails_says_so(home: Path) -> None:
     privacy = [{"model": "jdp", "epsilon": 1.0, "calibration": "printed"}, {"model": "none"}]
     (home / "config.yaml").write_text(yaml.safe_dump(CONFIG | {"privacy": {"grid_search": privacy}}))
     cells = SweepLayout(home, "tracked").cells(load_cells(home / "config.yaml"))
-    for cell in cells:
-        locked = LockedCell(cell)
-        while not locked.advance(10.0).finished:
-            pass
-        locked.close()
+    run_all(cells)
     record_all(opened(home), cells)
     assert {run.info.run_name for run in runs(home)[1]} == {f"{cells[0].label} | FAILS", "none"}
 
