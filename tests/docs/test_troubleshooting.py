@@ -8,10 +8,6 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
-
-from dprl.platform.command_line import main
-
 TOP_FOLDERS = ("privacy", "envs", "algorithms", "platform", "papers")
 HEADING = re.compile(r"^### `(.*)`$", re.MULTILINE)
 PLACE = re.compile(r"^(?!FAILS)(?:[\w$.-]+|\.\.\. ?): ")
@@ -63,32 +59,3 @@ def test_every_quoted_message_is_in_the_sources(root: Path) -> None:
     page = (root / "docs" / "troubleshooting.md").read_text()
     assert len(quoted(page)) > 30
     assert missing(page, texts(root)) == []
-
-
-@pytest.mark.parametrize(
-    ("settings", "heading"),
-    [
-        ("privacy={model: jdp, epsilon: 1e-30}", "privacy.epsilon: must lie between 1e-9 and 1e9, got ..."),
-        (
-            "privacy={model: jdp, epsilon: -1}",
-            "privacy.epsilon: must be finite and above 0, got ...; for no privacy write model: none",
-        ),
-        ("privacy={model: jdp, epsilon: 1, mechanism: bits}", "privacy.mechanism: must be one of ..., got ..."),
-        ("env={name: soccer}", "env: must be a ... with algorithm ..., got ..."),
-        ("privacy={model: jdp, epsilon: 1} release=true noise={arithmetic: fast}", "release: must be false with ..."),
-        ("episods=7", "...: unknown key; did you mean ..."),
-        (
-            "privacy={model: jdp, epsilon: 1, mechanism: gaussian}",
-            "...; Gaussian noise needs a delta above 0: add delta: 1e-6",
-        ),
-    ],
-)
-def test_a_heading_is_what_is_printed(
-    settings: str, heading: str, root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """People search the page for the line that they see."""
-    assert heading in quoted((root / "docs" / "troubleshooting.md").read_text())
-    pattern = ".*".join(re.escape(part) for part in heading.split("..."))
-    each = re.split(r" (?=\w+=)", settings)
-    assert main(["certify", "smoke", *(word for one in each for word in ("--set", one))]) == 2
-    assert re.search(pattern, capsys.readouterr().err)

@@ -264,23 +264,6 @@ def test_a_sweep_is_loaded_by_name_and_resumed_by_the_same_call(found: dprl.Swee
         dprl.load("none_such", storage=home)
 
 
-def test_a_report_that_cannot_be_written_is_one_line(
-    found: dprl.Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(
-        dprl.UserError, match=r"^out: must be a folder that can be written \(Not a directory\), got .*; choose another"
-    ):
-        found.report(tmp_path / "file" / "report")
-
-    def denied(*_: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr("dprl.platform.reports.report.SweepReport.write", denied)
-    with pytest.raises(dprl.UserError, match=r"^out: must be a folder that can be written \(Permission denied\), got "):
-        found.report()
-
-
 def test_a_sweep_without_a_finished_cell_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> None:
         raise ValueError("no room left")

@@ -133,13 +133,6 @@ def test_what_libraries_print_does_not_mix_with_results(write: str) -> None:
     assert (done.stdout, done.stderr.strip()) == ("result\n", "noise")
 
 
-def test_ui_names_a_database_that_is_none(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (config.parent / "dprl_runs").mkdir()
-    (config.parent / "dprl_runs" / "mlflow.db").write_text("something else, and longer than a header")
-    assert main(["ui"]) == 2
-    assert "mlflow.db: must be MLflow's database" in capsys.readouterr().err
-
-
 def test_an_experiment_yaml_can_be_run_again_with_the_same_result_and_leaves_its_sweep_alone(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -199,14 +192,6 @@ def test_a_port_that_is_taken_is_bad_input(config: Path, capsys: pytest.CaptureF
     assert shown.out == ""
     assert shown.err.startswith("dprl: --port: must be free (")
     assert shown.err.count("\n") == 1
-
-
-@pytest.mark.slow
-def test_code_that_is_compiled_already_is_not_waited_for(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for _ in range(2):
-        assert main(["run", str(config), "--seeds", "1", "--fresh"]) == 0
-        said = capsys.readouterr().err
-    assert "compiling" not in said
 
 
 def test_the_resume_command_does_not_start_afresh() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 from pathlib import Path
 
@@ -66,8 +65,3 @@ def test_mlflows_own_variable_says_where_its_store_is(
     assert main(["run", "smoke", *small]) == 2
     assert capsys.readouterr().err.startswith("dprl: tracking-uri: must be a database or a server, got 'nonsense'; ")
     assert tracking_uri("sqlite:////mine.db") == "sqlite:////mine.db"
-
-
-def test_the_version_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"dprl {importlib.metadata.version('dprl')}\n"

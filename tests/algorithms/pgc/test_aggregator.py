@@ -178,10 +178,6 @@ def test_what_is_kept_is_what_can_still_be_asked_for(schedule: CollectionRules) 
         assert last - applied <= schedule.staleness + schedule.buffer_size
 
 
-def test_without_staleness_and_buffer_agents_come_one_by_one() -> None:
-    assert [last_startable(CollectionRules(0, 1, 0.5), applied) for applied in range(4)] == [1, 2, 3, 4]
-
-
 @pytest.mark.parametrize(
     ("schedule", "message"),
     [

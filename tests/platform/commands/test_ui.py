@@ -54,12 +54,6 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return Server.found
 
 
-def test_the_address_is_printed(config: Path, served: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    last_line(config, config.parent / "dprl_runs", capsys)
-    assert main(["ui", "--port", "5793"]) == 130
-    assert "http://127.0.0.1:5793/#/experiments/" in capsys.readouterr().out
-
-
 def test_a_server_that_ends_is_a_failure(
     config: Path, served: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -203,11 +203,7 @@ def test_release_means_exact_and_os() -> None:
             {"release": True, "privacy": {"model": "ldp", "epsilon": 1.0, "calibration": "printed"}},
             "release: must be false with printed noise",
         ),
-        ({"release": "yes"}, "release: must be true or false"),
-        ({"audit": 1}, "audit: must be true or false"),
-        ({"noise": {"entropy": "urandom"}}, "noise.entropy: must be one of seed, os"),
         ({"noise": {"arithmetik": "exact"}}, "noise.arithmetik: unknown key; did you mean 'arithmetic'"),
-        ({"noise": "exact"}, "noise: must be a mapping"),
     ],
 )
 def test_anything_else_is_refused_in_one_line(changes: dict[str, Any], message: str) -> None:
@@ -310,13 +306,6 @@ def test_labels_fit_into_a_figure(label: str) -> None:
         assert "\n" not in str(refused.value)
 
 
-def test_a_label_is_text() -> None:
-    with pytest.raises(UserError, match=r"algorithm\.label: must be text, got 7"):
-        read(algorithm=7)
-    with pytest.raises(UserError, match="label: must be text, got 7"):
-        read(label=7)
-
-
 def test_a_setting_that_others_determine_is_not_needed() -> None:
     cells = [{"env": 1, "seed": a, "horizon": b, "twice": 2 * a} for a in (1, 2) for b in (3, 4)]
     assert needed_keys(cells, ["seed", "horizon", "twice"], ["env"]) == ["seed", "horizon"]
@@ -341,10 +330,3 @@ def test_a_removed_name_is_refused_with_what_to_write_instead(entry: str) -> Non
         read_experiment(raw)
     assert str(refused.value).startswith(f"{place}: is no longer supported, got ")
     assert str(refused.value).endswith(REMOVED[entry])
-
-
-@pytest.mark.parametrize("name", ["private_ucb_vi", "private_ucb_po", "dp_ucbvi", "dp_nash_vi"])
-def test_known_transitions_are_refused_where_they_are_gone(name: str) -> None:
-    """The key itself remains: another algorithm has it."""
-    with pytest.raises(UserError, match=rf"known_transitions: does not belong to name {name}, .* bernstein_vi$"):
-        cell(algorithm={"name": name, "known_transitions": True})

@@ -35,7 +35,6 @@ def test_a_cell_written_as_yaml_is_the_same_cell(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"privacy": LDP | {"families": "separate"}}, ("privacy.families: unknown key; valid: ")),
         (
             {"privacy": LDP | {"counter": "binary_tree"}},
             "privacy.counter: does not belong to model ldp, got 'binary_tree'; remove it, or choose model: jdp",
@@ -45,23 +44,6 @@ def test_a_cell_written_as_yaml_is_the_same_cell(tmp_path: Path) -> None:
             COUNTS | {"privacy": {"model": "ldp", "epsilon": 1.0, "release_scores": "none"}},
             ("privacy.release_scores: unknown key; valid: "),
         ),
-        (
-            {"privacy": LDP | {"mechanism": "prvunit"}},
-            (
-                "privacy.mechanism: must be one of clipped_laplace, projected_random_sign, privunit, "
-                "auto, got 'prvunit'; did you mean 'privunit'?"
-            ),
-        ),
-        ({"privacy": LDP | {"mechanisms": "privunit"}}, "privacy.mechanisms: unknown key; did you mean 'mechanism'?"),
-        (
-            {"privacy": NONE | {"epsilon": 1.0}},
-            "privacy.epsilon: does not belong to model none, got 1.0; remove it, or choose model: jdp or ldp",
-        ),
-        (
-            {"privacy": {"model": "dp"}},
-            "privacy.model: must be a registered model for gradients, got 'dp'; valid: jdp, ldp, none",
-        ),
-        ({"clip_norm": "l2"}, "clip_norm: unknown key; did you mean 'privacy.clip_norm'?"),
         (
             {"env": {"name": "riverswim"}},
             (

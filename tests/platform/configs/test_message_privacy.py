@@ -26,15 +26,6 @@ def test_settings_are_those_of_what_is_released(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("section", "told"),
     [
-        (
-            raw(LAPLACE | {"counter": "binary_tree"}),
-            ("privacy.counter: does not belong to model ldp, got 'binary_tree'; remove it, or choose model: jdp"),
-        ),
-        (
-            raw(LAPLACE, "private_ucb_vi", env={"name": "riverswim"}) | {"privacy": LAPLACE | {"rewards": "open"}},
-            "privacy.rewards: unknown key; valid: ",
-        ),
-        (raw(LAPLACE | {"mechanism": "gram_laplac"}), "did you mean 'gram_laplace'?"),
         (raw(LAPLACE, env={"name": "riverswim"}), "env: must be a linear mixture MDP of cooperating agents with"),
         *(
             (raw(privacy) | RELEASE, "release: must be false with algorithm ma_ldp, got True; its noise is proved")

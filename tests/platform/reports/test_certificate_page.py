@@ -1,4 +1,4 @@
-"""Pages of certificates: the answer first, self-contained, and every channel that is not covered."""
+"""Pages of certificates: self-contained, with every channel that is not covered and a delta that is too large."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from markupsafe import escape
 
 from dprl.platform.configs.config import config_files, load_cells
-from dprl.platform.reports.verdicts import certificate_page
+from dprl.platform.reports.verdicts import certificate_facts, certificate_page
 from dprl.platform.results.cell_folder import CellFolder
+from tests.platform.reports.cases import cell, jdp
 
 
 def page(config: str, i: int) -> tuple[str, dict[str, Any]]:
@@ -39,17 +41,14 @@ def test_commands_name_files_beside_the_page(tmp_path: Path) -> None:
     assert [command.split()[1] for command in commands] == ["verify", "certify", "audit"]
 
 
-def test_the_verdict_is_in_words() -> None:
-    text, found = page("ma_ldp_mechanisms", 0)
-    assert found["verdict"] == "unbounded"
-    assert "certifies no finite" in text
-    text, found = page("cz22", 0)
-    assert found["trust_model"] == "none"
-    assert "protects nobody" in text
-
-
 def test_a_certificate_that_an_audit_refutes_says_so_first() -> None:
     _, found = page("epsilon_one", -1)
     found["audit"] = {"verdict": "refuted", "contradicts_proof": True, "note": "measured more"}
     text = certificate_page(found, {}, "refuted")
     assert "An audit has measured a larger" in text
+
+
+@pytest.mark.parametrize(("delta", "noted"), [(1e-6, False), (0.01, True)])
+def test_a_delta_that_allows_to_publish_a_record_is_noted(delta: float, noted: bool) -> None:
+    facts = certificate_facts(cell(jdp(1.0, delta=delta)).certificate().to_dict())  # 1000 episodes
+    assert any(text.startswith("is above 1 / users") for name, text in facts if name == "delta") == noted

@@ -177,13 +177,6 @@ def test_labels_are_the_settings_that_differ_and_epsilon() -> None:
     assert [line["variant"].iloc[0] for line in found.values()] == [0, 0, 1, 1]
 
 
-def test_titles_of_panels_do_not_name_the_setting_of_the_x_axis() -> None:
-    cells = [report_cell(of("bernstein_vi", jdp(1.0), horizon)) for horizon in (5, 3, 4)]
-    (line,) = lines(chart("horizon", *cells)).values()
-    assert line["x"].tolist() == [3.0, 4.0, 5.0]
-    assert line["panel"].iloc[0] == ""
-
-
 def test_a_value_of_0_on_a_logarithmic_axis_is_explained() -> None:
     one, other = report_cell(of("bernstein_vi", jdp(1.0))), report_cell(of("bernstein_vi", jdp(3.0)), [0.0, 1.0, 1.0])
     for name in ("frontier", "curves"):

@@ -72,18 +72,6 @@ def test_one_of_its_figures_is_drawn_with_its_caption(
     assert capsys.readouterr().err.startswith("dprl: --out: must be a file that can be written (")
 
 
-def test_its_table_has_the_headline_of_each_algorithm_and_no_warning(home: Path) -> None:
-    name, header, *rows, legend = str(dprl.load("recorded", storage=home)).splitlines()
-    assert name == "recorded"
-    assert "  score  +-95%  first->last  final  " in header
-    (scores,) = [row.split("privunit")[1].split()[4:8] for row in rows if row.startswith("pgc_a3c")]
-    assert scores == ["18.78", "-", "17.5->12.5", "18.78"]
-    assert (
-        "; score: mean over the run, higher is better; first->last: score of the first and the last block; " in legend
-    )
-    assert legend.startswith("columns: ")  # no warning below it: a missing note is none
-
-
 def test_its_policies_are_loaded(home: Path) -> None:
     for folder in SweepLayout(home, "recorded").finished_cells():
         assert load_policy(folder.path, seed=1).env == folder.experiment().env
