@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 from dprl.platform.reports.tables import write_summary
+from dprl.platform.reports.verdicts import verdict_line
 from tests.platform.message_cases import LAPLACE, NO_CLIPS, NONE, PRINTED, cell
 from tests.platform.reports.cases import page, records, reported, summary, tables_of
 
@@ -14,6 +15,9 @@ def test_the_table_names_them() -> None:
     write_summary(stream, summary([cell(PRINTED), cell(NO_CLIPS), cell(NONE), cell(LAPLACE)]))
     rows = stream.getvalue().splitlines()[1:5]
     assert ["NO PRIVACY" in row for row in rows] == [True, True, True, False]
+    assert verdict_line(cell(NO_CLIPS).certificate().to_dict()).startswith(
+        "NO PRIVACY: noise as printed proves no finite"
+    )
 
 
 def test_the_page_shows_claims_that_prove_nothing() -> None:
