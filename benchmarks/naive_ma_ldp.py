@@ -7,15 +7,18 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.envs import LinearMixtureMDP
-from dprl.envs.network_mdp.base import action_vectors
+from dprl.envs import LinearMixture, LinearMixtureMDP, SignMixture
+from dprl.envs.network_mdp.sparse import action_vectors
 
 Floats = NDArray[np.float64]
 
 
 def feature_tensor(env: LinearMixtureMDP) -> Floats:
     """Return phi(s' | s, a), float64[S, A^n, S', n d]."""
-    n, d, joint, vectors = env.n_agents, env.dimension, env.joint_actions(), action_vectors(env.dimension)
+    if isinstance(env, LinearMixture):
+        return env.features
+    assert isinstance(env, SignMixture)
+    n, d, joint, vectors = env.n_agents, env.length + 1, env.joint_actions(), action_vectors(env.length + 1)
     tensor = np.zeros((env.n_states, len(joint), env.n_states, n * d))
     for s in range(env.n_states):
         for entry in range(env.lists.first[s], env.lists.first[s + 1]):
@@ -29,17 +32,19 @@ def feature_tensor(env: LinearMixtureMDP) -> Floats:
 class TensorPlanner:
     """Backward induction with phi_V as a product of the tensor and V.
 
-    betas float64[H] of an episode; floor: the least optimistic value; joint: whether V is the best joint action's Q.
+    betas float64[H] of an episode; floor: the least optimistic value; joint: whether V is the best joint action's Q;
+    centres float64[H]: taken off V in phi_V.
     """
 
-    def __init__(self, env: LinearMixtureMDP, floor: float, joint: bool = False) -> None:
+    def __init__(self, env: LinearMixtureMDP, floor: float, joint: bool = False, centres: Floats | None = None) -> None:
         self.env, self.floor, self.joint = env, floor, joint
+        self.centres = np.zeros(env.horizon) if centres is None else centres
         self.tensor = feature_tensor(env)
 
     def plan(self, agent: int, theta: Floats, inverse: Floats, rewards: Floats, betas: Floats) -> tuple[Floats, ...]:
         """Return (phi_V [H, S, A^n, D], Q [H, S, A^n], V [H+1, S], maxmin values [H, S, A]) of one agent.
 
-        theta [H, D], inverse [H, D, D], rewards [H, S].
+        theta [H, D], inverse [H, D, D], rewards [H, S] or [H, S A^n].
         """
         env, horizon = self.env, self.env.horizon
         n_joint, dimension = env.n_joint_actions, theta.shape[1]
@@ -47,10 +52,11 @@ class TensorPlanner:
         q, values = np.zeros((horizon, env.n_states, n_joint)), np.zeros((horizon + 1, env.n_states))
         least = np.zeros((horizon, env.n_states, env.n_actions))
         for h in range(horizon - 1, -1, -1):
-            features[h] = np.einsum("satd,t->sad", self.tensor, values[h + 1])
+            features[h] = np.einsum("satd,t->sad", self.tensor, values[h + 1] - self.centres[h])
             form = np.einsum("sad,de,sae->sa", features[h], inverse[h], features[h])
             bonus = betas[h] * np.sqrt(np.maximum(form, 0.0))
-            q[h] = np.minimum(horizon - h, rewards[h][:, None] + features[h] @ theta[h] + bonus)
+            paid = rewards[h].reshape(env.n_states, -1) + self.centres[h]
+            q[h] = np.minimum(horizon - h, paid + features[h] @ theta[h] + bonus)
             q[h] = np.maximum(q[h], self.floor)
             by_agent = q[h].reshape((env.n_states,) + (env.n_actions,) * env.n_agents)
             own = np.moveaxis(by_agent, 1 + agent, 1).reshape(env.n_states, env.n_actions, -1)
@@ -62,7 +68,8 @@ class TensorPlanner:
 class NaiveMALDP:
     """MA-LDP with Laplace noise of scale b on statistics that the device clips, and public rewards.
 
-    beta_rates float64[H]: beta_{k,h} / k^(1/4); shift_rates float64[H]: a stage's shift by the root of messages.
+    beta_rates float64[H]: beta_{k,h} / k^(1/4); shift_rates float64[H]: a stage's shift by the root of messages. Values
+    are sent about the centres of their ranges.
     """
 
     def __init__(
@@ -70,11 +77,13 @@ class NaiveMALDP:
     ) -> None:
         self.env, self.beta_rates, self.shift_rates, self.scales = env, beta_rates, shift_rates, scales
         self.generator = np.random.default_rng(seed)
-        self.planner = TensorPlanner(env, floor=0.0)
-        self.transitions = env.transitions()
-        n, horizon, dimension = env.n_agents, env.horizon, env.n_agents * env.dimension
+        self.bounds = np.arange(env.horizon - 1.0, -1.0, -1.0) / 2.0
+        self.planner = TensorPlanner(env, floor=0.0, centres=self.bounds)
+        self.transitions = env.transitions()[0]
+        self.paid = env.joint().rewards[0]
+        n, horizon, dimension = env.n_agents, env.horizon, env.dimension
         self.gram, self.sums = np.zeros((n, horizon, dimension, dimension)), np.zeros((n, horizon, dimension))
-        self.rewards = np.broadcast_to(env.common_rewards, (horizon, env.n_states))
+        self.rewards = np.broadcast_to(env.common_rewards, (horizon, env.common_rewards.size))
         self.optimal = env.optimal_start_value()
         self.episode = 0
 
@@ -94,7 +103,7 @@ class NaiveMALDP:
             action = policy[h, state]
             after = self.generator.choice(env.n_states, p=self.transitions[state, action])
             for i in range(n):
-                self._report(i, h, plans[i][0][h, state, action], plans[i][2][h + 1, after])
+                self._report(i, h, plans[i][0][h, state, action], plans[i][2][h + 1, after] - self.bounds[h])
             state = after
         return self.optimal - self._value(policy)
 
@@ -114,7 +123,7 @@ class NaiveMALDP:
         return np.asarray(np.argmax(best * self.generator.random(least.shape), axis=2))
 
     def _report(self, agent: int, h: int, feature: Floats, value: float) -> None:
-        bound, dimension = self.env.horizon - 1.0 - h, feature.shape[0]
+        bound, dimension = self.bounds[h], feature.shape[0]
         share = min(1.0, bound / max(float(np.linalg.norm(feature)), 1e-300))
         noise = self.generator.laplace(0.0, self.scales[h], (dimension, dimension))
         symmetric = np.triu(noise) + np.triu(noise, 1).T
@@ -124,5 +133,5 @@ class NaiveMALDP:
     def _value(self, policy: NDArray[np.intp]) -> float:
         values, states = np.zeros(self.env.n_states), np.arange(self.env.n_states)
         for h in range(self.env.horizon - 1, -1, -1):
-            values = self.env.common_rewards + self.transitions[states, policy[h]] @ values
+            values = self.paid[states, policy[h]] + self.transitions[states, policy[h]] @ values
         return float(values[self.env.start])

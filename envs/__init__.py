@@ -20,8 +20,17 @@ from dprl.envs.games import MarkovGame, RandomGame, RockPaperScissors, Soccer
 from dprl.envs.garnet import Garnet
 from dprl.envs.gridworld import GridWorld
 from dprl.envs.gymnasium_tables import GymnasiumTable
+from dprl.envs.linear_mixture import (
+    LinearMixture,
+    LinearMixtureMDP,
+    MixtureFile,
+    MixtureRiverSwim,
+    RandomMixture,
+    from_arrays,
+    mixture_of,
+)
 from dprl.envs.logged import Logged, LoggedEpisodes, log_episodes
-from dprl.envs.network_mdp import LinearMixtureMDP, NetworkMDP
+from dprl.envs.network_mdp import NetworkMDP, SignMixture
 from dprl.envs.random_mdp import RandomMDP
 from dprl.envs.riverswim import RiverSwim
 
@@ -46,22 +55,31 @@ __all__ = [
     "Garnet",
     "GridWorld",
     "GymnasiumTable",
+    "LinearMixture",
     "LinearMixtureEnv",
     "LinearMixtureMDP",
     "Logged",
     "LoggedEpisodes",
     "MarkovGame",
     "MarkovGameEnv",
+    "MixtureFile",
+    "MixtureRiverSwim",
     "NetworkMDP",
     "RandomGame",
     "RandomMDP",
+    "RandomMixture",
     "RiverSwim",
     "RockPaperScissors",
+    "SignMixture",
     "Soccer",
     "enter",
+    "fits",
+    "from_arrays",
     "log_episodes",
     "make_game",
     "make_mixture",
+    "mixture_of",
+    "played",
 ]
 
 E = TypeVar("E", bound=Env)
@@ -70,7 +88,9 @@ MDPS: dict[str, type[EnvConfig[FiniteMDP]]] = {
     spec.name: spec for spec in (RiverSwim, RandomMDP, Garnet, GridWorld, DeepSea, GymnasiumTable)
 }
 GAMES: dict[str, type[EnvConfig[MarkovGame]]] = {spec.name: spec for spec in (RandomGame, RockPaperScissors, Soccer)}
-MIXTURES: dict[str, type[EnvConfig[LinearMixtureMDP]]] = {NetworkMDP.name: NetworkMDP}
+MIXTURES: dict[str, type[EnvConfig[LinearMixtureMDP]]] = {
+    spec.name: spec for spec in (NetworkMDP, RandomMixture, MixtureRiverSwim, MixtureFile)
+}
 TASKS: dict[str, type[EnvConfig[CartPoleGravity]]] = {CartPoleGravity.name: CartPoleGravity}
 CONTROLS: dict[str, type[EnvConfig[ControlTask]]] = {Control.name: Control}
 LOGS: dict[str, type[EnvConfig[LoggedEpisodes]]] = {Logged.name: Logged}
@@ -94,6 +114,16 @@ _MAKERS = {
     LoggedEpisodes.kind: "algorithm logged_vi",
 }
 """Functions that make an environment, by kind."""
+
+
+def fits(builds: type[Env], plays: type[Env]) -> bool:
+    """Whether an algorithm that plays one class of environments can play another: see `played`."""
+    return issubclass(builds, plays) or (plays is FiniteMDP and issubclass(builds, LinearMixtureMDP))
+
+
+def played(env: Env, plays: type[Env]) -> Any:  # noqa: ANN401 - of the class `plays`
+    """Return an environment as an algorithm plays it: a linear mixture MDP is also a finite MDP of joint actions."""
+    return env.joint() if plays is FiniteMDP and isinstance(env, LinearMixtureMDP) else env
 
 
 def make_episodes(environment: str, render_mode: None = None, **fields: float | str) -> FiniteMDPEnv:

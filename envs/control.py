@@ -240,7 +240,7 @@ class Control:
         limit = entry.max_episode_steps
         if limit is not None and self.horizon > limit:
             raise ValueError(f"horizon must be at most {limit} with {self.env_id}, got {self.horizon}; lower it")
-        keep_digest(self, "source", environment_source(classes, creator, entry))
+        keep_digest(self, "source", self.env_id, environment_source(classes, creator, entry))
         # Sent along to other processes, because they may not have registered the environment.
         object.__setattr__(self, "_entry", entry)
         object.__setattr__(self, "_spaces", found)

@@ -18,8 +18,7 @@ from pettingzoo import ParallelEnv  # type: ignore[import-untyped]
 
 from dprl.envs.base import FiniteMDP
 from dprl.envs.games.base import MarkovGame
-from dprl.envs.network_mdp.base import LinearMixtureMDP
-from dprl.envs.network_mdp.dynamics import next_state
+from dprl.envs.linear_mixture import LinearMixtureMDP
 
 PLAYERS = ("max_player", "min_player")
 
@@ -209,5 +208,8 @@ class LinearMixtureEnv(_ParallelEpisodes):
         if self._random is None:
             raise gymnasium.error.ResetNeeded("no episode is under way; call reset() before step()")
         joint, draw = np.array(actions, dtype=np.int64), self._random.random()
-        after = int(next_state(self.mdp.lists, self.mdp.drifts, self._state, joint, draw))
-        return after, self.mdp.rewards[:, self._state].tolist()
+        after = self.mdp.after(self._step, self._state, joint, draw)
+        paid = self.mdp.rewards[:, self._state]
+        if paid.ndim == 2:
+            paid = paid[:, np.ravel_multi_index(tuple(joint), (self.mdp.n_actions,) * self.mdp.n_agents)]
+        return after, paid.tolist()

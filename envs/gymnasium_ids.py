@@ -106,12 +106,12 @@ def check_step(env: gymnasium.Env[Any, Any], name: str, key: str = "env_id") -> 
         raise wrong("that can be reset and take a step", why, remedy) from None
 
 
-def keep_digest(spec: Any, key: str, found: str) -> None:  # noqa: ANN401 - a frozen dataclass with env_id
-    """Set a spec's digest `key` of its environment, unless it has another one. Raises ValueError."""
+def keep_digest(spec: Any, key: str, of: str, found: str) -> None:  # noqa: ANN401 - a frozen dataclass
+    """Set a spec's digest `key` of `of`, its environment or file, unless it has another one. Raises ValueError."""
     asked = getattr(spec, key)
     if asked not in ("", found):
         raise ValueError(
-            f"{key} must be {found}, the digest of {spec.env_id} as it is now, got {asked!r}; omit it, or go back to "
-            "the environment with that digest"
+            f"{key} must be {found}, the digest of {of} as it is now, got {asked!r}; omit it, or go back to the one "
+            "with that digest"
         )
     object.__setattr__(spec, key, found)

@@ -88,7 +88,7 @@ class GymnasiumTable:
             )
         # Sent along to other processes, because they may not have registered the environment.
         object.__setattr__(self, "_step", step)
-        keep_digest(self, "table", table)
+        keep_digest(self, "table", self.env_id, table)
         require_size(self.name, self.sizes, "horizon, or take a smaller environment")
 
     @property

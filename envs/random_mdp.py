@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from dprl.envs.base import Env, FiniteMDP, stationary
 from dprl.envs.checks import require_flag, require_integers, require_size
 
-_CONCENTRATION = 0.1
-_ZERO_REWARD = 0.85
+CONCENTRATION = 0.1
+ZERO_REWARD = 0.85
 # Below this sum of gamma variables, a row would be computed from underflowed numbers.
 _SMALLEST_SUM = 1e-100
 
@@ -61,9 +61,9 @@ class RandomMDP:
         """Draw the MDP: transitions [H, S, A, S], rewards [H, S, A], start [S]."""
         shape = (1 if self.stationary else self.horizon, self.n_states, self.n_actions)
         generator = np.random.default_rng(self.seed)
-        transitions = dirichlet_rows(generator, _CONCENTRATION, (*shape, self.n_states))
+        transitions = dirichlet_rows(generator, CONCENTRATION, (*shape, self.n_states))
         rewards = generator.random(shape)
-        rewards[generator.random(shape) < _ZERO_REWARD] = 0.0
+        rewards[generator.random(shape) < ZERO_REWARD] = 0.0
         if self.stationary:
             return FiniteMDP(self.name, *stationary(self.horizon, transitions[0], rewards[0], start=0))
         return FiniteMDP(self.name, transitions, rewards, np.eye(self.n_states)[0])

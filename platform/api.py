@@ -23,7 +23,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dprl.envs import log_episodes
+from dprl.envs import from_arrays, log_episodes, mixture_of
 from dprl.platform.configs.config import (
     cells_of,
     certificates_of,
@@ -65,10 +65,12 @@ __all__ = [
     "certify",
     "compose",
     "experiments",
+    "from_arrays",
     "from_gymnasium",
     "grid",
     "load",
     "log_episodes",
+    "mixture_of",
     "register_env",
     "run",
     "sweep",

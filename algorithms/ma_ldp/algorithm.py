@@ -5,7 +5,7 @@ Paper: [TH23] Algorithm 1.
 
 # [TH23] Algorithm 1, each line -> the function that does it, of this file or of the named file (in this folder if its
 # name has no folder). Lines 7, 12, 13, 19, 27, 28, 31, 40, 41 and 44 end loops.
-#  1     epsilon, delta, alpha, eta, w = 0             -> MALDPConfig, RIDGE, _MALDPLearner
+#  1     epsilon, delta, alpha, eta, w = 0             -> MALDPConfig, _MALDPLearner
 #  2     sigma or b                                    -> privacy/designs/linear_statistics.py::StatisticsPrivacy (D8)
 #  3     for user k = 1, ..., K                        -> run
 #  4-6   for i: receive Sigma, theta^ of the server    -> _plan
@@ -47,7 +47,7 @@ from dprl.algorithms.learner import Learner
 from dprl.algorithms.ma_ldp.planning import Planning, make_plan, padded, planning
 from dprl.algorithms.numerics import inverted
 from dprl.compiled import no_alloc_kernel, shows_numbers
-from dprl.envs import Env, LinearMixtureMDP
+from dprl.envs import Env, LinearMixture, LinearMixtureMDP, SignMixture
 from dprl.envs.checks import require_integer, require_number
 from dprl.envs.network_mdp.dynamics import next_state, team_value
 from dprl.privacy import StatisticsLayout, StatisticsPrivacy, StatisticsPrivatizer, Streams
@@ -96,12 +96,16 @@ class _EpisodeBuffer(NamedTuple):
 class _Users(NamedTuple):
     """Environment and users for compiled loops; planning never reads them.
 
-    drifts float64[n, A]: the true <a, theta_i>. rewards float64[n, S], common float64[S]: each agent's and their mean;
-    psi float64[S, p]. start: the first state; optimal: V* there. episodes: K. env_key, action_key uint64[5]: of the
-    streams for transitions and ties. bounds float64[H]: m_h, bounds on features and values, infinite without clipping.
-    reached bool[H, S]: the reachable states. values float64[H + 1, S]: scratch; device: a user's episode buffer.
+    kernels, cdf float64[H, S, A^n, S']: the true transitions and their sums of an environment with a table, drifts
+    float64[n, A]: the true <a, theta_i> of one with sign features; the other is empty. rewards float64[n, R], common
+    float64[R]: each agent's and their mean; psi float64[R, p]. start: the first state; optimal: V* there. episodes: K.
+    env_key, action_key uint64[5]: of the streams for transitions and ties. bounds float64[H]: m_h, bounds on features
+    and values, infinite without clipping. reached bool[H, S]: the reachable states. values float64[H + 1, S]: scratch;
+    device: a user's episode buffer.
     """
 
+    cdf: Float64Array
+    kernels: Float64Array
     drifts: Float64Array
     rewards: Float64Array
     common: Float64Array
@@ -125,22 +129,32 @@ def play(users: _Users, planning: Planning, estimated: Float64Array, user: int) 
 
     Paper: [TH23] Algorithm 1, lines 14 to 24.
     """
-    own, chances = users.device, planning.chances
-    horizon, _, n, _ = chances.shape
+    own, chances, moves = users.device, planning.chances, planning.moves
+    horizon, _, n, n_actions = chances.shape
     choices = own.choices.reshape(horizon * n)
     fill_uniform(own.uniforms, users.env_key, np.uint64(user) * np.uint64(horizon))
     fill_uniform(choices, users.action_key, np.uint64(user) * np.uint64(horizon * n))
     state = users.start
     for h in range(horizon):
+        pair = 0
         for i in range(n):
             own.actions[i] = _choose(chances[h, state, i], own.choices[h, i])
+            pair = pair * n_actions + own.actions[i]
+        pair += state * moves.shape[0]
+        place = state if users.rewards.shape[1] == chances.shape[1] else pair
+        for i in range(n):
             # Agents of a shared plan have the same estimates.
-            error = users.rewards[i, state] - estimated[min(i, estimated.shape[0] - 1), h, state]
+            error = users.rewards[i, place] - estimated[min(i, estimated.shape[0] - 1), h, place]
             for j in range(users.psi.shape[1]):
-                own.corrections[i, h, j] = error * users.psi[state, j]
+                own.corrections[i, h, j] = error * users.psi[place, j]
         if h < horizon - 1:
-            after = next_state(planning.lists, users.drifts, state, own.actions, own.uniforms[h])
-            _look(users, planning, h, state, after)
+            if moves.shape[0] > 0:
+                after, chances_so_far = 0, users.cdf[h, state, pair - state * moves.shape[0]]
+                while own.uniforms[h] >= chances_so_far[after]:
+                    after += 1
+            else:
+                after = next_state(planning.lists, users.drifts, state, own.actions, own.uniforms[h])
+            _look(users, planning, h, state, pair, after)
             state = after
 
 
@@ -158,27 +172,32 @@ def _choose(chances: Float64Array, uniform: float) -> int:
 
 
 @no_alloc_kernel
-def _look(users: _Users, planning: Planning, h: int, state: int, after: int) -> None:
-    """Write phi_V and V of one step for every message.
+def _look(users: _Users, planning: Planning, h: int, state: int, pair: int, after: int) -> None:
+    """Write phi_V and V of one step for every message. pair: the state and joint action in a table.
 
-    Long features are shrunk to norm H - h, the value in proportion: its mean is still <theta*, phi>, without bias.
+    Long features are shrunk to their bound, the value in proportion: its mean is still <theta*, phi>, without bias.
     """
     own, length = users.device, planning.actions.shape[1]
     for m in range(own.targets.shape[0]):
-        norm = 0.0
-        for i in range(planning.n_agents):
-            slope, level = planning.slopes[m, h, i, state], planning.levels[m, h, i, state]
-            norm += slope * slope * length + level * level
+        phi, squared = own.features[m, h], 0.0
+        if planning.moves.shape[0] > 0:
+            for j in range(phi.shape[0]):
+                phi[j] = planning.phis[m, h, j, pair]
+                squared += phi[j] * phi[j]
+        else:
+            for i in range(planning.n_agents):
+                slope, level = planning.slopes[m, h, i, state], planning.levels[m, h, i, state]
+                squared += slope * slope * length + level * level
+                first = i * (length + 1)
+                for e in range(length):
+                    phi[first + e] = slope * planning.actions[own.actions[i], e]
+                phi[first + length] = level
         bound, share = users.bounds[h], 1.0
-        if norm > bound * bound:
-            share = bound / math.sqrt(norm)
-        for i in range(planning.n_agents):
-            first = i * (length + 1)
-            for e in range(length):
-                slope = share * planning.slopes[m, h, i, state]
-                own.features[m, h, first + e] = slope * planning.actions[own.actions[i], e]
-            own.features[m, h, first + length] = share * planning.levels[m, h, i, state]
-        own.targets[m, h] = share * planning.values[m, h + 1, after]
+        if squared > bound * bound:
+            share = bound / math.sqrt(squared)
+            for j in range(phi.shape[0]):
+                phi[j] *= share
+        own.targets[m, h] = share * (planning.values[m, h + 1, after] - planning.centres[h])
 
 
 @no_alloc_kernel
@@ -187,9 +206,34 @@ def regret(users: _Users, planning: Planning) -> float:
 
     Paper: [TH23] sec. 2.1.
     """
-    team_value(planning.lists, users.common, users.drifts, planning.chances, users.reached, users.values)
+    if planning.moves.shape[0] > 0:
+        _table_value(users, planning)
+    else:
+        team_value(planning.lists, users.common, users.drifts, planning.chances, users.reached, users.values)
     found: float = users.optimal - users.values[0, users.start]
     return found
+
+
+@no_alloc_kernel
+def _table_value(users: _Users, planning: Planning) -> None:
+    """Fill users.values [H + 1, S] where reached with the exact value of agents who draw independently."""
+    chances, moves, values = planning.chances, planning.moves, users.values
+    horizon, n_states, n, _ = chances.shape
+    values[horizon] = 0.0
+    for h in range(horizon - 1, -1, -1):
+        for s in range(n_states):
+            if users.reached[h, s]:
+                total = 0.0
+                for a in range(moves.shape[0]):
+                    chance = 1.0
+                    for i in range(n):
+                        chance *= chances[h, s, i, moves[a, i]]
+                    if chance > 0.0:
+                        value = users.common[s if users.common.shape[0] == n_states else s * moves.shape[0] + a]
+                        for after in range(n_states):
+                            value += users.kernels[h, s, a, after] * values[h + 1, after]
+                        total += chance * value
+                values[h, s] = total
 
 
 # Mean reward: known, or learned by decreasing steps on released corrections and consensus on a public graph (sec. 2.1).
@@ -296,8 +340,6 @@ def update(estimates: _RewardEstimates, number: int, users: int) -> None:
 
 # Ridge regression on noisy sums, the inverse of Sigma, and the radius beta_{k,h} as printed in [TH23].
 
-RIDGE = 1.0
-"""eta of line 38, 1 in the paper; also the lambda of Lambda_1."""
 EXPONENT = 0.25
 """beta grows like k^(1/4)."""
 
@@ -331,33 +373,69 @@ def estimate(
     vectors: Float64Array,
     rates: Float64Array,
     n_messages: int,
+    ridge: float,
+    weights: Float64Array,
     theta: Float64Array,
     inverses: Float64Array,
     factor: Float64Array,
 ) -> int:
     """Fill theta and Sigma^-1 from the sums of `n_messages` messages; return the number of extra shifts.
 
-    matrices float64[M, H, D, D]: Lambda, the upper triangle; vectors float64[M, H, D]: u; rates float64[H]: see
-    `shift_rates`. theta float64[M, H, D]; inverses float64[M, H, D, D]; factor float64[D, D]: scratch. The last stage,
-    with known values, is skipped. If Sigma is not positive definite, the shift doubles until it is (post-processing).
+    matrices float64[M, H, D, D]: the sums of Gram matrices, the upper triangle; vectors float64[M, H, D]: u; rates
+    float64[H]: see `shift_rates`. ridge: lambda + eta. theta float64[M, H, D]; inverses float64[M, H, D, D]; factor
+    float64[D, D]: scratch. The last stage, with known values, has no estimate of its own.
+
+    weights float64[H]: if theta is known to be the same at every stage, 1 / m_h^2, for one weighted regression on the
+    sums of all stages, kept at the last one; else empty. Post-processing, like all of this.
 
     Paper: [TH23] Algorithm 1, lines 38 and 39.
     """
-    root, indefinite = math.sqrt(float(n_messages)), 0
+    root, indefinite, last = math.sqrt(float(n_messages)), 0, vectors.shape[1] - 1
     for m in range(vectors.shape[0]):
-        for h in range(vectors.shape[1] - 1):
-            shift, inverse = RIDGE + rates[h] * root, inverses[m, h]
-            if not inverted(matrices[m, h], shift, factor, inverse):
-                indefinite += 1
-                shift *= 2.0
-                while not inverted(matrices[m, h], shift, factor, inverse):
-                    shift *= 2.0
-            for i in range(theta.shape[2]):
-                total = 0.0
-                for j in range(theta.shape[2]):
-                    total += inverse[i, j] * vectors[m, h, j]
-                theta[m, h, i] = total
+        if weights.shape[0] == 0:
+            for h in range(last):
+                shift = ridge + rates[h] * root
+                indefinite += _solve(matrices[m, h], vectors[m, h], shift, theta[m, h], inverses[m, h], factor)
+            continue
+        matrix, vector, pooled = matrices[m, last], vectors[m, last], 0.0
+        matrix[:] = 0.0
+        vector[:] = 0.0
+        for h in range(last):
+            pooled += (weights[h] * rates[h]) ** 2
+            for i in range(vector.shape[0]):
+                vector[i] += weights[h] * vectors[m, h, i]
+                for j in range(i, vector.shape[0]):
+                    matrix[i, j] += weights[h] * matrices[m, h, i, j]
+        shift = weights[0] * ridge + math.sqrt(pooled) * root
+        indefinite += _solve(matrix, vector, shift, theta[m, last], inverses[m, last], factor)
+        for h in range(last):
+            for i in range(vector.shape[0]):
+                theta[m, h, i] = theta[m, last, i]
+                for j in range(vector.shape[0]):
+                    inverses[m, h, i, j] = weights[h] * inverses[m, last, i, j]
     return indefinite
+
+
+@no_alloc_kernel
+def _solve(
+    matrix: Float64Array,
+    vector: Float64Array,
+    shift: float,
+    theta: Float64Array,
+    inverse: Float64Array,
+    factor: Float64Array,
+) -> int:
+    """Fill theta float64[D] and the inverse of matrix + shift I; return 1 if the shift had to be doubled for it."""
+    doubled = 0
+    while not inverted(matrix, shift, factor, inverse):
+        doubled = 1
+        shift *= 2.0
+    for i in range(theta.shape[0]):
+        total = 0.0
+        for j in range(theta.shape[0]):
+            total += inverse[i, j] * vector[j]
+        theta[i] = total
+    return doubled
 
 
 def beta_rates(
@@ -389,12 +467,12 @@ class _Server(NamedTuple):
     """Server state, computed from messages only.
 
     matrices float64[M, H, D, D], vectors float64[M, H, D]: the sums Lambda (upper triangle) and u of all messages.
-    theta float64[M, H, D], inverses float64[M, H, D, D]: theta^ and Sigma^-1; factor float64[D, D]: scratch.
-    rewards: estimates of the mean reward. growing: whether noise adds up over messages, as in the local model; a
-    counter's noise does not. beta_rates float64[H]: beta_{k,h} / k^(1/4), or
-    beta_{k,h} if it does not grow; shift_rates float64[H]: see `shift_rates`. betas float64[H]: scratch, beta_{k,h}.
-    growth, block: see `next_plan`. plans int64[3]: the episodes of the last and the next plan, and how many were made.
-    counted int64[2]: of the last plan, the entries of Q cut at H - h + 1 and the matrices with an extra shift.
+    theta float64[M, H, D], inverses float64[M, H, D, D]: theta^ and Sigma^-1; factor float64[D, D]: scratch. rewards:
+    estimates of the mean reward. growing: whether noise adds up over messages, as in the local model; a counter's noise
+    does not. beta_rates float64[H]: beta_{k,h} / k^(1/4), or beta_{k,h} if it does not grow; shift_rates float64[H]:
+    see `shift_rates`. ridge, weights: see `estimate`. betas float64[H]: scratch, beta_{k,h}. growth, block: see
+    `next_plan`. plans int64[3]: the episodes of the last and the next plan, and how many were made. counted int64[2]:
+    of the last plan, the entries of Q cut at H - h + 1 and the matrices with an extra shift.
     """
 
     matrices: Float64Array
@@ -407,6 +485,8 @@ class _Server(NamedTuple):
     beta_rates: Float64Array
     shift_rates: Float64Array
     betas: Float64Array
+    ridge: float
+    weights: Float64Array
     growth: float
     block: int
     plans: Int64Array
@@ -456,7 +536,8 @@ def _plan(planning: Planning, server: _Server, k: int) -> bool:
     """Plan before episode k from the released sums; return whether the policy changed."""
     plans, theta, inverses, n = server.plans, server.theta, server.inverses, k - 1 if server.growing else 1
     # Lines 6, 38 and 39.
-    shifted = estimate(server.matrices, server.vectors, server.shift_rates, n, theta, inverses, server.factor)
+    matrices, vectors, ridge, weights = server.matrices, server.vectors, server.ridge, server.weights
+    shifted = estimate(matrices, vectors, server.shift_rates, n, ridge, weights, theta, inverses, server.factor)
     growth = float(k) ** EXPONENT if server.growing else 1.0
     for h in range(server.betas.shape[0]):
         server.betas[h] = server.beta_rates[h] * growth
@@ -469,7 +550,13 @@ def _plan(planning: Planning, server: _Server, k: int) -> bool:
 
 @dataclass(frozen=True)
 class MALDPConfig:
-    """MA-LDP, decentralised agents who learn a linear mixture MDP from locally private statistics ([TH23] Algorithm 1).
+    """MA-LDP, agents who learn a linear mixture MDP from private statistics ([TH23] Algorithm 1).
+
+    With one agent it is UCRL-VTR: LDP-UCRL-VTR under ldp, a private UCRL-VTR under jdp. With features of your own,
+    phi(s' | s, a) as an array [S, A, S', D]; its product with an unknown theta is the probability of s':
+
+        env = dprl.from_arrays("own.npz", features=phi, theta=theta, rewards=rewards, horizon=10)
+        dprl.run(algorithm="ma_ldp", env=env, privacy={"model": "jdp", "epsilon": 1.0, "delta": 1e-6}, episodes=10_000)
 
     Args:
         bonus_scale: c >= 0, multiplies beta; the paper's is 1, and leaves the constants c_g, c_l, c_u and c_bl open.
@@ -477,6 +564,10 @@ class MALDPConfig:
         alpha: failure probability of the confidence bounds, in [1e-20, 1).
         value: reading of V in line 11, which does not define others' actions: 'maxmin' over them, as in line 17, or
             the best 'joint' action, as in the Bellman equation of sec. 2.1.
+        ridge, eta: lambda of Lambda_1, left open by the paper, and eta of line 38; Sigma has their sum on its
+            diagonal, from the first user on.
+        stationary: theta is known to be the same at every stage, and one estimate pools all stages. Refused on an
+            environment where it is not.
         share: whether the n agents use one estimate, and send one message instead of n. They then have one value
             function, so this requires value: joint and privacy.rewards: public.
         reward_step, reward_decay: steps gamma_k = step * k^(-decay) for learning rewards, step in (0, 2], decay in
@@ -492,6 +583,9 @@ class MALDPConfig:
     bonus_scale: float = 1.0
     shift_scale: float = 1.0
     alpha: float = 0.1
+    ridge: float = 0.0
+    eta: float = 1.0
+    stationary: bool = False
     value: Literal["maxmin", "joint"] = "maxmin"
     share: bool = False
     reward_step: float = 1.0
@@ -511,6 +605,8 @@ class MALDPConfig:
         require_number("bonus_scale", self.bonus_scale, 0.0)
         require_number("shift_scale", self.shift_scale, 0.0)
         require_number("alpha", self.alpha, 1e-20, below=1.0)
+        require_number("ridge", self.ridge, 0.0)
+        require_number("eta", self.eta, 0.0 if self.ridge > 0.0 else 1e-12)
         require_number("replan_growth", self.replan_growth, 0.0, below=1e6)
         if self.share and self.value != "joint":
             raise ValueError(
@@ -527,9 +623,8 @@ class MALDPConfig:
 
     def layout(self, env: LinearMixtureMDP) -> StatisticsLayout:
         """Return the layout of users' messages."""
-        n = env.n_agents
-        p = env.reward_features.shape[1]
-        return StatisticsLayout(env.horizon, n * env.dimension, 1 if self.share else n, n, p)
+        n, p = env.n_agents, env.reward_features.shape[1]
+        return StatisticsLayout(env.horizon, env.dimension, 1 if self.share else n, n, p)
 
     def privatizer(
         self, env: LinearMixtureMDP, privacy: StatisticsPrivacy, episodes: int, streams: Streams
@@ -538,6 +633,10 @@ class MALDPConfig:
 
         Raises ValueError if the settings do not fit together.
         """
+        if self.stationary and len(env.transitions()) > 1:
+            raise ValueError(
+                "stationary must be false on an environment with a theta for each step, got true; leave it out"
+            )
         found = privacy.build(self.layout(env), episodes - 1, streams, growth=self.replan_growth)
         if self.share and found.query.rewards != "public":
             raise ValueError(
@@ -587,9 +686,14 @@ class _MALDPLearner(Learner):
         n_messages, clipped = privatizer.query.layout.n_messages, privatizer.query.clipped
         self._env = env
         horizon, n, psi = env.horizon, env.n_agents, env.reward_features
+        # Per-step copies of one kernel share its memory.
+        dense = env.joint() if isinstance(env, LinearMixture) else None
+        none = np.zeros((0, 0, 0, 0))
         self._users = _Users(
-            drifts=env.drifts,
-            rewards=env.rewards,
+            cdf=none if dense is None else dense.cdf,
+            kernels=none if dense is None else dense.transitions,
+            drifts=env.drifts if isinstance(env, SignMixture) else np.zeros((0, 0)),
+            rewards=np.ascontiguousarray(env.rewards.reshape(n, -1)),
             common=env.common_rewards,
             psi=psi,
             start=env.start,
@@ -601,7 +705,7 @@ class _MALDPLearner(Learner):
             reached=env.reachable(),
             values=np.zeros((horizon + 1, env.n_states)),
             device=_EpisodeBuffer(
-                features=np.zeros((n_messages, horizon, n * env.dimension)),
+                features=np.zeros((n_messages, horizon, env.dimension)),
                 targets=np.zeros((n_messages, horizon)),
                 corrections=np.zeros((n, horizon, psi.shape[1])),
                 uniforms=np.zeros(horizon),
@@ -610,7 +714,8 @@ class _MALDPLearner(Learner):
             ),
         )
         floor = 0.0 if clipped else -math.inf
-        self._planning = planning(env, floor, config.value == "joint", n_messages)
+        centres = privatizer.query.bounds if privatizer.query.centered else np.zeros(horizon)
+        self._planning = planning(env, centres, floor, config.value == "joint", n_messages)
         self._server = self._new_server()
 
     def _new_server(self) -> _Server:
@@ -620,9 +725,12 @@ class _MALDPLearner(Learner):
         printed = beta_rates(query.mechanism, budget, (dimension, horizon, self.episodes), config.alpha)
         # beta grows like the square root of the noise, so noise other than the printed one rescales it.
         noise = math.sqrt(query.noise_ratio) if request is not None else 1.0
-        n, p, values = env.n_agents, env.reward_features.shape[1], np.zeros((n_messages, horizon, padded(env.n_states)))
+        n, (places, p) = env.n_agents, env.reward_features.shape
+        values = np.zeros((n_messages, horizon, places if isinstance(env, LinearMixture) else padded(places)))
         if query.rewards == "public":
-            values[..., : env.n_states] = env.common_rewards
+            values[..., :places] = env.common_rewards
+        ahead = np.arange(horizon - 1.0, -1.0, -1.0)
+        weights = np.divide(1.0, ahead**2, out=np.zeros(horizon), where=ahead > 0.0)
         return _Server(
             matrices=np.zeros((n_messages, horizon, dimension, dimension)),
             vectors=np.zeros((n_messages, horizon, dimension)),
@@ -645,6 +753,8 @@ class _MALDPLearner(Learner):
             growing=not self.privatizer.server_noise,
             beta_rates=config.bonus_scale * noise * printed,
             shift_rates=shift_rates(query.deviations, dimension, config.alpha, config.shift_scale),
+            ridge=float(config.ridge + config.eta),
+            weights=weights if config.stationary else np.zeros(0),
             betas=np.zeros(horizon),
             growth=config.replan_growth,
             block=1 if query.schedule is None else query.schedule.block,
@@ -681,14 +791,16 @@ class _MALDPLearner(Learner):
         server = self._server
         regret, cut, indefinite = run(self._users, self._planning, self.privatizer.channel, server, first, last)
         stages = server.vectors.shape[0] * (self._env.horizon - 1)
+        estimates = server.vectors.shape[0] if self.config.stationary else stages
         entries = stages * self._env.n_states * self._env.n_joint_actions
         n = last - first + 1
-        errors = np.abs(server.rewards.values[..., : self._env.n_states] - self._env.common_rewards)
+        errors = np.abs(server.rewards.values[..., : self._env.common_rewards.size] - self._env.common_rewards)
+        reached = np.repeat(self._users.reached, errors.shape[2] // self._env.n_states, axis=1)
         return {
             REGRET.name: regret,
             SATURATED.name: cut / (n * entries),
-            INDEFINITE.name: indefinite / (n * stages),
-            REWARD_ERROR.name: float(errors[:, self._users.reached].mean()),
+            INDEFINITE.name: indefinite / (n * estimates),
+            REWARD_ERROR.name: float(errors[:, reached].mean()),
         }
 
     def _arrays(self) -> dict[str, np.ndarray]:
@@ -703,6 +815,7 @@ class _MALDPLearner(Learner):
             "values": plan.values,
             "slopes": plan.slopes,
             "levels": plan.levels,
+            "phis": plan.phis,
             "plans": server.plans,
             "counted": server.counted,
         }

@@ -1,22 +1,24 @@
-"""Backward induction of MA-LDP without the feature tensor: optimistic values, then each agent's maxmin action.
+"""Backward induction of MA-LDP: optimistic values, then each agent's maxmin action.
 
-An agent's part of phi_V(s, a) is (c[s, i] a_i, k[s, i]), linear in its action. `plain_q` defines Q for all joint
-actions. For speed <theta, phi_V> is a sum over agents, and phi_V^T Sigma^-1 phi_V one over agents and pairs of agents:
-tables over one or two agents' actions, times factors of the state. Loops run over states, padded to whole vectors.
+With features as a table, phi_V of all states and joint actions is a product of the table and V. With sign features the
+tensor is never built. An agent's part of phi_V(s, a) is (c[s, i] a_i, k[s, i]), linear in its action. `plain_q` defines
+Q for all joint actions. For speed <theta, phi_V> is a sum over agents, and phi_V^T Sigma^-1 phi_V one over agents and
+pairs of agents: tables over one or two agents' actions, times factors of the state. Loops run over states, padded to
+whole vectors.
 """
 
 from __future__ import annotations
 
 from itertools import product
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.compiled import no_alloc_kernel, shows_numbers
-from dprl.envs import LinearMixtureMDP
-from dprl.envs.network_mdp.base import action_vectors
-from dprl.envs.network_mdp.dynamics import SuccessorLists, weigh
+from dprl.envs import LinearMixture, LinearMixtureMDP, SignMixture
+from dprl.envs.network_mdp.dynamics import NO_LISTS, SuccessorLists, weigh
+from dprl.envs.network_mdp.sparse import action_vectors
 
 _LANES = 16
 """States are padded to a multiple of this, because compilers do not vectorise a shorter remainder."""
@@ -57,6 +59,9 @@ class _Scratch(NamedTuple):
     sums, square float64[n, W]: both forms over the first p agents; bends float64[A, W]: see `_fill_bends`; total
     float64[W]: Q of a joint action, the actions of agents being digits int64[n].
 
+    shifted, stage float64[W]: V and the rewards, without and with the centre. q, form float64[S A^n]: of a table, Q and
+    phi_V^T Sigma^-1 phi_V.
+
     Results: least float64[n, A, W]: an action's least value over others' actions; most float64[W]: the best joint one.
     """
 
@@ -76,10 +81,14 @@ class _Scratch(NamedTuple):
     digits: Int64Array
     least: Float64Array
     most: Float64Array
+    shifted: Float64Array
+    stage: Float64Array
+    q: Float64Array
+    form: Float64Array
 
     @classmethod
-    def empty(cls, n: int, n_actions: int, length: int, width: int) -> _Scratch:
-        """Return scratch of n agents; length: d - 1; width: W."""
+    def empty(cls, n: int, n_actions: int, length: int, width: int, n_pairs: int) -> _Scratch:
+        """Return scratch of n agents; length: d - 1; width: W; n_pairs: S A^n of a table."""
         return cls(
             linear=np.zeros((n, n_actions)),
             constant=np.zeros(n),
@@ -97,6 +106,10 @@ class _Scratch(NamedTuple):
             digits=np.zeros(n, dtype=np.int64),
             least=np.zeros((n, n_actions, width)),
             most=np.zeros(width),
+            shifted=np.zeros(width),
+            stage=np.zeros(width),
+            q=np.zeros(n_pairs),
+            form=np.zeros(n_pairs),
         )
 
 
@@ -104,20 +117,27 @@ class _Scratch(NamedTuple):
 class Planning(NamedTuple):
     """Public constants of a run, the deployed plan, and scratch; M is 1 if all agents share one value function, else n.
 
-    lists: the successors of each state. actions float64[A, d-1]: vectors of one agent's actions; n_agents: n. floor:
-    the least optimistic value, 0, or -inf as in the paper. joint: whether V is the best joint action's Q instead of the
-    maxmin of line 17. The plan, with W = S, padded: values float64[M, H+1, W]: V_{k,h}. slopes, levels float64[M, H, n,
-    W]: c and k of phi_V. chances float64[H, S, n, A]: probability of each agent's action; ties are broken at random.
+    features float64[S', D, S A^n]: of an environment with a table, and moves int64[A^n, n]: each agent's action in a
+    joint one; else empty. lists: the successors of each state with sign features; actions float64[A, d-1]: vectors of
+    one agent's actions. n_agents: n. centres float64[H]: taken off the values in phi_V. floor: the least optimistic
+    value, 0, or -inf as in the paper. joint: whether V is the best joint action's Q instead of the maxmin of line 17.
+    The plan, with W = S, padded with sign features: values float64[M, H+1, W]: V_{k,h}. slopes, levels float64[M, H, n,
+    W]: c and k of phi_V; or phis float64[M, H, D, S A^n]: phi_V. chances float64[H, S, n, A]: probability of each
+    agent's action; ties are broken at random.
     """
 
+    features: Float64Array
+    moves: Int64Array
     lists: SuccessorLists
     actions: Float64Array
     n_agents: int
+    centres: Float64Array
     floor: float
     joint: bool
     values: Float64Array
     slopes: Float64Array
     levels: Float64Array
+    phis: Float64Array
     chances: Float64Array
     scratch: _Scratch
 
@@ -127,21 +147,33 @@ def padded(n_states: int) -> int:
     return -(-n_states // _LANES) * _LANES
 
 
-def planning(mdp: LinearMixtureMDP, floor: float, joint: bool, n_messages: int) -> Planning:
+def planning(mdp: LinearMixtureMDP, centres: Float64Array, floor: float, joint: bool, n_messages: int) -> Planning:
     """Return the constants for `mdp`, and the first plan: uniform actions. n_messages: M; the others: see Planning."""
     n, horizon, n_states, n_actions = mdp.n_agents, mdp.horizon, mdp.n_states, mdp.n_actions
-    width = padded(n_states)
+    none, width, length = np.zeros((0, 0), dtype=np.int64), n_states, 0
+    features, moves, lists, actions = np.zeros((0, 0, 0)), none, NO_LISTS, np.zeros((0, 0))
+    if isinstance(mdp, LinearMixture):
+        features = np.ascontiguousarray(mdp.features.transpose(2, 3, 0, 1)).reshape(n_states, mdp.dimension, -1)
+        moves = mdp.joint_actions()
+    else:
+        signs = cast("SignMixture", mdp)
+        width, length, lists, actions = padded(n_states), signs.length, signs.lists, action_vectors(signs.length + 1)
+    n_pairs, n_signs = features.shape[2], n if length else 0
     return Planning(
-        lists=mdp.lists,
-        actions=action_vectors(mdp.dimension),
+        features=features,
+        moves=moves,
+        lists=lists,
+        actions=actions,
         n_agents=n,
+        centres=centres,
         floor=floor,
         joint=joint,
         values=np.zeros((n_messages, horizon + 1, width)),
-        slopes=np.zeros((n_messages, horizon, n, width)),
-        levels=np.zeros((n_messages, horizon, n, width)),
+        slopes=np.zeros((n_messages, horizon, n_signs, width)),
+        levels=np.zeros((n_messages, horizon, n_signs, width)),
+        phis=np.zeros((n_messages, horizon, features.shape[1], n_pairs)),
         chances=np.full((horizon, n_states, n, n_actions), 1.0 / n_actions),
-        scratch=_Scratch.empty(n, n_actions, mdp.dimension - 1, width),
+        scratch=_Scratch.empty(n, n_actions, length, width, n_pairs),
     )
 
 
@@ -151,33 +183,117 @@ def make_plan(
 ) -> tuple[bool, int]:
     """Plan from estimates float64[M, H, D] and inverses of Sigma float64[M, H, D, D]; fill its plan.
 
-    rewards float64[M, H, W]: the estimated mean reward. betas float64[H]: beta_{k,h}. Returns whether chances have
-    changed, and the number of entries of Q with a bonus that are cut at H + 1 - h.
+    rewards float64[M, H, W]: the estimated mean reward, or [M, H, R] with a table. betas float64[H]: beta_{k,h}.
+    Returns whether chances have changed, and the number of entries of Q with a bonus that are cut at H + 1 - h.
 
     Paper: [TH23] Algorithm 1, lines 8 to 17.
     """
-    scratch, floor, joint = planning.scratch, planning.floor, planning.joint
     n_messages, horizon = estimates.shape[0], estimates.shape[1]
     changed, cut = False, 0
     for m in range(n_messages):
         # An agent's own estimate decides its actions, a shared one those of all agents.
         begin, end = (0, planning.n_agents) if n_messages == 1 else (m, m + 1)
-        for s in range(planning.values.shape[2]):  # no action changes V_H: rewards depend on the state
-            planning.values[m, horizon - 1, s] = max(min(rewards[m, horizon - 1, s], 1.0), floor)
-        for h in range(horizon - 2, -1, -1):
-            slopes, levels, stage = planning.slopes[m, h], planning.levels[m, h], rewards[m, h]
-            for s in range(planning.lists.first.shape[0] - 1):
-                weigh(planning.lists, planning.values[m, h + 1], s, slopes[:, s], levels[:, s])
-            fill_forms(planning.actions, estimates[m, h], inverses[m, h], scratch)
-            beta, cap = betas[h], float(horizon - h)
-            if planning.n_agents == 2:
-                cut += fill_worst_of_two(scratch, slopes, levels, stage, beta, cap, floor, begin, end, joint)
+        for h in range(horizon - 1, -1, -1):
+            if planning.features.shape[0] > 0:
+                cut += _fill_from_table(
+                    planning, m, h, estimates[m, h], inverses[m, h], rewards[m, h], betas[h], begin, end
+                )
+            elif h == horizon - 1:
+                for s in range(planning.values.shape[2]):  # no action changes V_H: rewards depend on the state
+                    planning.values[m, h, s] = max(min(rewards[m, h, s], 1.0), planning.floor)
+                continue
             else:
-                cut += fill_worst(scratch, slopes, levels, stage, beta, cap, floor, begin, end, joint)
+                cut += _fill_from_forms(
+                    planning, m, h, estimates[m, h], inverses[m, h], rewards[m, h], betas[h], begin, end
+                )
             for i in range(begin, end):
-                changed |= _decide(scratch.least[i], i, planning.chances[h])
-            _fill_values(scratch, joint, begin, planning.values[m, h])
+                changed |= _decide(planning.scratch.least[i], i, planning.chances[h])
+            _fill_values(planning.scratch, planning.joint, begin, planning.values[m, h])
     return changed, cut
+
+
+@no_alloc_kernel
+def _fill_from_table(
+    planning: Planning,
+    m: int,
+    h: int,
+    theta: Float64Array,
+    inverse: Float64Array,
+    rewards: Float64Array,
+    beta: float,
+    begin: int,
+    end: int,
+) -> int:
+    """Fill phi_V, and the worst cases like `fill_worst`, from the table of features; return the entries of Q cut.
+
+    theta float64[D], inverse float64[D, D]: of Sigma; rewards float64[R].
+    """
+    phi, values, q, form = planning.phis[m, h], planning.values[m, h + 1], planning.scratch.q, planning.scratch.form
+    centre, cap, n_joint = planning.centres[h], float(planning.chances.shape[0] - h), planning.moves.shape[0]
+    pairs, dimension = q.shape[0], phi.shape[0]
+    flat = phi.reshape(dimension * pairs)
+    flat[:] = 0.0
+    for after in range(values.shape[0]):
+        value, row = values[after] - centre, planning.features[after].reshape(dimension * pairs)
+        for x in range(flat.shape[0]):
+            flat[x] += value * row[x]
+    per_pair = rewards.shape[0] == pairs
+    for x in range(pairs):
+        q[x] = centre + rewards[x if per_pair else x // n_joint]
+        form[x] = 0.0
+    for i in range(dimension):
+        own, weight = phi[i], theta[i]
+        for x in range(pairs):
+            q[x] += weight * own[x]
+        for j in range(i, dimension):
+            other, entry = phi[j], inverse[i, j] if i == j else 2.0 * inverse[i, j]
+            for x in range(pairs):
+                form[x] += entry * own[x] * other[x]
+    cut, last = 0, h == planning.chances.shape[0] - 1
+    for x in range(pairs):
+        value = q[x] + beta * np.sqrt(max(form[x], 0.0))
+        cut += not last and value >= cap
+        q[x] = max(min(value, cap), planning.floor)
+    least, most = planning.scratch.least, planning.scratch.most
+    least[begin:end] = np.inf
+    most[:] = -np.inf
+    for s in range(most.shape[0]):
+        for a in range(n_joint):
+            value = q[s * n_joint + a]
+            most[s] = max(most[s], value)
+            for i in range(begin, end):
+                action = planning.moves[a, i]
+                least[i, action, s] = min(least[i, action, s], value)
+    return cut
+
+
+@no_alloc_kernel
+def _fill_from_forms(
+    planning: Planning,
+    m: int,
+    h: int,
+    theta: Float64Array,
+    inverse: Float64Array,
+    rewards: Float64Array,
+    beta: float,
+    begin: int,
+    end: int,
+) -> int:
+    """Fill c and k of phi_V, and the worst cases, from lists of successors; return the entries of Q cut.
+
+    theta float64[D], inverse float64[D, D]: of Sigma; rewards float64[W].
+    """
+    scratch, slopes, levels = planning.scratch, planning.slopes[m, h], planning.levels[m, h]
+    values, centre, shifted, stage = planning.values[m, h + 1], planning.centres[h], scratch.shifted, scratch.stage
+    for s in range(shifted.shape[0]):
+        shifted[s], stage[s] = values[s] - centre, rewards[s] + centre
+    for s in range(planning.lists.first.shape[0] - 1):
+        weigh(planning.lists, shifted, s, slopes[:, s], levels[:, s])
+    fill_forms(planning.actions, theta, inverse, scratch)
+    cap, floor, joint = float(planning.chances.shape[0] - h), planning.floor, planning.joint
+    if planning.n_agents == 2:
+        return int(fill_worst_of_two(scratch, slopes, levels, stage, beta, cap, floor, begin, end, joint))
+    return int(fill_worst(scratch, slopes, levels, stage, beta, cap, floor, begin, end, joint))
 
 
 @no_alloc_kernel

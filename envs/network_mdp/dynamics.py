@@ -11,13 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprl.compiled import kernel, no_alloc_kernel
+from dprl.envs.linear_mixture import NOTHING
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-
-NOTHING = 1e-12
-"""Probabilities below it are rounding of 0, and count as 0."""
 
 
 class SuccessorLists(NamedTuple):
@@ -32,6 +30,10 @@ class SuccessorLists(NamedTuple):
     state: Integers
     sign: Floats
     constant: Floats
+
+
+NO_LISTS = SuccessorLists(*np.zeros((2, 0), dtype=np.int64), *np.zeros((2, 0, 0)))
+"""Of an environment with other features."""
 
 
 @no_alloc_kernel

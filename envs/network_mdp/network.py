@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from dprl.envs.base import Env
 from dprl.envs.checks import require_choice, require_integers, require_number, require_size
-from dprl.envs.network_mdp.base import LinearMixtureMDP
-from dprl.envs.network_mdp.dynamics import NOTHING, SuccessorLists
+from dprl.envs.linear_mixture import NOTHING
+from dprl.envs.network_mdp.dynamics import SuccessorLists
+from dprl.envs.network_mdp.sparse import SignMixture
 
 # D22: printed is 1000 at the goal; a thousandth of it, so that rewards are at most 1.
 _START_REWARD, _GOAL_REWARD = 5 / 1000, 1000 / 1000
@@ -89,7 +90,7 @@ class NetworkMDP:
     """
 
     name: ClassVar[str] = "network_mdp"
-    builds: ClassVar[type[Env]] = LinearMixtureMDP
+    builds: ClassVar[type[Env]] = SignMixture
 
     n_agents: int = 2
     n_intermediate: int = 1
@@ -136,7 +137,7 @@ class NetworkMDP:
         n_actions = 2 ** (int(self.n_agents) * (int(self.dimension) - 1))
         return int(self.horizon), (int(self.n_intermediate) + 2) ** int(self.n_agents), n_actions
 
-    def build(self) -> LinearMixtureMDP:
+    def build(self) -> SignMixture:
         """Build the MDP: S = (q+2)^n states in the order of `nodes`; episodes start with all at the first node."""
         nodes = self.nodes()
         goal = self.n_intermediate + 1
@@ -146,7 +147,7 @@ class NetworkMDP:
         if self.signs == "random":
             signs = np.random.default_rng(self.sign_seed).choice([-1.0, 1.0], size=signs.shape)
         theta = self.gap / (self.n_agents * (self.dimension - 1)) * signs
-        return LinearMixtureMDP(self.name, int(self.horizon), self._lists(nodes), theta, rewards, 0, shares)
+        return SignMixture(self.name, int(self.horizon), self._lists(nodes), theta, rewards, 0, shares)
 
     def _lists(self, nodes: NDArray[np.int64]) -> SuccessorLists:
         goal, n_agents = self.n_intermediate + 1, int(self.n_agents)

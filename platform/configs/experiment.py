@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from dprl.algorithms import ALGORITHMS, AlgorithmConfig, Learner, Metric
-from dprl.envs import ENVIRONMENTS, Env, EnvConfig, LoggedEpisodes
+from dprl.envs import ENVIRONMENTS, Env, EnvConfig, LoggedEpisodes, fits, played
 from dprl.platform.configs.sections import (
     Keys,
     at_key,
@@ -186,7 +186,7 @@ class Experiment:
     def environment(self) -> Env:
         """Return the environment, built. Raises UserError, also for mistakes in the code of a plugin's `build`."""
         try:
-            return self.env.build()
+            return cast("Env", played(self.env.build(), self.algorithm.plays))
         except ValueError as error:
             raise at_key(error, "env", keys_of(type(self.env)).hints) from None
         except PLUGIN_ERRORS as error:
@@ -230,7 +230,7 @@ class Experiment:
 def _check_played(experiment: Experiment) -> None:
     """Raise ValueError unless the algorithm plays this kind of environment."""
     algorithm, env = experiment.algorithm, experiment.env
-    if issubclass(env.builds, algorithm.plays):
+    if fits(env.builds, algorithm.plays):
         logged = issubclass(env.builds, LoggedEpisodes) and experiment.privacy.model != "none"
         if logged and experiment.seeds > 1:
             remedy = "each would be one more release of the same users"
@@ -239,8 +239,8 @@ def _check_played(experiment: Experiment) -> None:
             remedy = "its records are real users': write release: true"
             raise ValueError(f"release must be true with env {env.name}, got False; {remedy}")
         return
-    fitting = sorted(name for name, spec in ENVIRONMENTS.items() if issubclass(spec.builds, algorithm.plays))
-    players = sorted(name for name, config in ALGORITHMS.items() if issubclass(env.builds, config.plays))
+    fitting = sorted(name for name, spec in ENVIRONMENTS.items() if fits(spec.builds, algorithm.plays))
+    players = sorted(name for name, config in ALGORITHMS.items() if fits(env.builds, config.plays))
     other = f", or one of the algorithms {', '.join(players)}" if players else ""
     raise ValueError(
         f"env must be a {algorithm.plays.kind} with algorithm {algorithm.name}, got {env.name}, a {env.builds.kind}; "

@@ -24,7 +24,7 @@ _TABLES = 6
 _COUNTS = 8
 """Arrays with an entry for each count: sums, releases, a message, a checkpoint's copies; half without noise."""
 _MIXTURE = 3
-"""Copies of a mixture's successor lists while they are made."""
+"""Copies of a mixture's successor lists, or of its features, while they are made."""
 
 
 def build_bytes(cell: Experiment) -> float:
@@ -33,12 +33,13 @@ def build_bytes(cell: Experiment) -> float:
     if not hasattr(env, "sizes"):  # a control task, or a plugin without sizes
         return _PROCESS
     horizon, n_states, n_actions = env.sizes
-    if hasattr(env, "n_agents"):  # a linear mixture MDP: at most three moves per agent from a node
+    if hasattr(env, "n_intermediate"):  # a network MDP: at most three moves per agent from a node
         moves = (3 * (env.n_intermediate + 2)) ** env.n_agents
         lists = _MIXTURE * moves * (1 + 2 * env.n_agents)
         return _PROCESS + float(_NUMBER * (lists + 2 * horizon * n_states * n_actions))
     layers = 1 if getattr(env, "stationary", False) else horizon
-    return _PROCESS + float(_NUMBER * _TABLES * layers * n_states**2 * n_actions)
+    features = _MIXTURE * getattr(env, "n_features", 0)  # of a linear mixture MDP
+    return _PROCESS + float(_NUMBER * (_TABLES * layers + features) * n_states**2 * n_actions)
 
 
 def run_bytes(cell: Experiment) -> float:

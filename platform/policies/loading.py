@@ -47,8 +47,9 @@ def load_policy(path: str | Path, seed: int | None = None, generator: np.random.
         if isinstance(env, Control):
             algorithm: Any = experiment.algorithm
             return ControlPolicy(table, env, drawn, algorithm.network(env.build()))
-        if env.builds in POLICIES:
-            return POLICIES[env.builds](table, env, drawn)
+        plays = experiment.algorithm.plays
+        if plays in POLICIES:
+            return POLICIES[plays](table, env, drawn)
     except ValueError as error:
         raise UserError(f"{folder.policy_file}: {error}") from None
     raise UserError(

@@ -5,19 +5,21 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dprl.envs import (
+    Env,
     EnvConfig,
     FiniteMDP,
     LinearMixtureEnv,
     LinearMixtureMDP,
     MarkovGame,
     MarkovGameEnv,
+    played,
 )
 
 
@@ -91,6 +93,7 @@ class _RunPolicy:
     table: NDArray[Any] = field(repr=False)
     env: EnvConfig[Any]
     generator: np.random.Generator = field(default_factory=np.random.default_rng)
+    plays: ClassVar[type[Any]] = object
 
     def __post_init__(self) -> None:
         table = np.array(self.table)
@@ -100,16 +103,18 @@ class _RunPolicy:
 
     @cached_property
     def _built(self) -> Any:  # noqa: ANN401 - the class depends on the environment
-        return self.env.build()
+        return played(self.env.build(), self.plays)
 
 
 @dataclass(frozen=True, eq=False)
 class TabularPolicy(_RunPolicy, ActionTable, GymnasiumPolicy):
     """Policy of a finite MDP as a function: `policy(observation)` is an action.
 
-    table: integers [H, S], one action per step and state, or floats [H, S, A] with rows of probabilities.
-    env: its environment. generator: random generator for stochastic tables.
+    table: integers [H, S], one action per step and state, or floats [H, S, A] with rows of probabilities. env: its
+    environment; a linear mixture MDP is one of joint actions. generator: random generator for stochastic tables.
     """
+
+    plays: ClassVar[type[Env]] = FiniteMDP
 
     @property
     def mdp(self) -> FiniteMDP:

@@ -52,6 +52,7 @@ _SOURCES = {
 }
 _PURE = (GramLaplace.name, GramBoundedLaplace.name)
 """Mechanisms whose theorem claims delta = 0."""
+_CLIPS = ("device", "centered")
 _NOISY = ("mechanism", "reward_share", "reward_clip", "stage_scales")
 
 
@@ -74,14 +75,16 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
             gram_gaussian with delta above 0, which has less noise, else gram_laplace.
         reward_share: share of epsilon, or of mu^2 with Gaussian noise, for noisy corrections of the rewards' weights.
         reward_clip: G, the norm to which each correction is clipped.
-        stage_scales: whether noise is in proportion to m_h^2, m_h = H - h; otherwise it is the same at all stages.
+        stage_scales: whether noise is in proportion to m_h^2, m_h the bound of values; otherwise all stages' is equal.
         counter: a counter's name, or 'auto' for the one with the smallest error.
         rewards: 'public': rewards are known, no corrections are sent; 'noisy': corrections of their weights have noise;
             'open': they have none. 'auto': noisy if certified, open if printed or without privacy.
         releases: 'scheduled': the counter is built for only the releases that plans read (with `replan_growth` above
             0); 'every_user': for a release after every user.
         calibration: source of the scale.
-        clipping: 'device' or 'none'; 'auto': device if certified, none if printed or without privacy.
+        clipping: of features and values: 'device' to H - h; 'centered' to half of it, with values about the centre of
+            their range, so that noise is a quarter; 'none'. 'auto': centered if certified, none if printed or without
+            privacy.
         bound_ratio: B / b of the printed bounded Laplace law, which the paper leaves open.
         noise_scale: multiplies printed scales, to illustrate learning with less noise.
 
@@ -107,19 +110,19 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
     data: ClassVar[str] = "statistics"
     KEYS: ClassVar[dict[TrustModel, tuple[str, ...]]] = {
         "none": ("rewards", "clipping"),
-        "jdp": (*_NOISY, "counter", "rewards", "releases"),
+        "jdp": (*_NOISY, "counter", "clipping", "rewards", "releases"),
         "ldp": (*_NOISY, "calibration", "clipping", "rewards", "bound_ratio", "noise_scale"),
     }
 
     @classmethod
     def names(cls, model: TrustModel) -> dict[str, Sequence[str]]:
         if model == "none":
-            return {"rewards": ["public", "open", AUTO], "clipping": ["device", "none", AUTO]}
+            return {"rewards": ["public", "open", AUTO], "clipping": [*_CLIPS, "none", AUTO]}
         if model == "jdp":
-            found = {"mechanism": [*CERTIFIED, AUTO], "counter": COUNTER_NAMES}
+            found = {"mechanism": [*CERTIFIED, AUTO], "counter": COUNTER_NAMES, "clipping": [*_CLIPS, AUTO]}
             return {**found, "rewards": ["noisy", "public", AUTO]}
         found = {"mechanism": [*GRAMS, AUTO], "rewards": [AUTO, "public", "noisy", "open"]}
-        return {**found, "clipping": [AUTO, "device", "none"]}
+        return {**found, "clipping": [AUTO, *_CLIPS, "none"]}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -158,9 +161,11 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
         if self.calibration == "printed":
             otherwise = "the paper has no noise for them: use calibration: certified"
             self._require("the printed calibration", otherwise, rewards=(AUTO, "public", "open"))
+            noise = "the paper's noise is for values from 0 to H - h: use clipping: device"
+            self._require("the printed calibration", noise, clipping=(AUTO, "device", "none"))
             return
         for why, allowed in (
-            ("without clips no noise has a finite guarantee", {"clipping": (AUTO, "device")}),
+            ("without clips no noise has a finite guarantee", {"clipping": (AUTO, *_CLIPS)}),
             ("corrections without noise have no finite guarantee", {"rewards": (AUTO, "noisy", "public")}),
             ("noise of bounded support is larger, or hides everything", {"mechanism": CERTIFIED}),
             ("it sets the scale itself", {"noise_scale": (1,)}),
@@ -171,8 +176,13 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
     @property
     def clips(self) -> bool:
         """Whether the device clips features and values."""
+        return self.clipping == "device" or self.centers
+
+    @property
+    def centers(self) -> bool:
+        """Whether the device sends values as their distance from the centre of their range."""
         certified = self.calibration == "certified" and self.model != "none"
-        return self.clipping == "device" or (self.clipping == AUTO and certified)
+        return self.clipping == "centered" or (self.clipping == AUTO and certified)
 
     @property
     def treatment(self) -> Rewards:
@@ -186,7 +196,7 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
     ) -> NoiseDesign[StatisticsQuery]:
         """Return the noise: none, of a server's counter, or of messages, calibrated or printed."""
         if self.model == "none":
-            raw = StatisticsQuery(data, data.release(self.clips), self.treatment)
+            raw = StatisticsQuery(data, data.release(self.clips, self.centers), self.treatment)
             return self._designed(raw, data, n_users, noise)
         if noise.arithmetic == "exact":
             raise ValueError(
@@ -201,7 +211,7 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
         if self.calibration == "certified":
             return self._designed(self._certified(data), data, n_users, noise, choice=self._choice())
         # The paper's scale is the same at all stages.
-        release, scale = data.release(self.clips), self.noise_scale * self.printed_scale(data)
+        release, scale = data.release(self.clips, self.centers), self.noise_scale * self.printed_scale(data)
         scales = tuple(scale if bound > 0 else 0.0 for bound in release.bounds)
         if self.mechanism == GramBoundedLaplace.name:
             # D11: the bound is left open.
@@ -219,14 +229,14 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
         )
 
     def _choice(self) -> str:
-        chosen = [f"clipping: {'device' if self.clips else 'none'}"] if self.clipping == AUTO else []
+        chosen = [f"clipping: {'centered' if self.centers else 'none'}"] if self.clipping == AUTO else []
         chosen += [f"rewards: {self.treatment}"] if self.rewards == AUTO else []
         reason = "what the certified noise needs" if self.calibration == "certified" else "what the paper has"
         return f"{', '.join(chosen)}; {reason}" if chosen else ""
 
     def _central(self, layout: StatisticsLayout, n_items: int) -> tuple[StatisticsQuery, str]:
         """Return the query with the server's counter of least noise, with the reason if it was chosen."""
-        release = layout.release(clipped=True)
+        release = layout.release(True, self.centers)
         node: type[Gaussian] | type[Laplace] = Gaussian if self.mechanism == GramGaussian.name else Laplace
         # A stage without user data has no noise, and its scale is never used.
         scales = tuple(scale or 1.0 for scale in shape_of(release, self.stage_scales))
@@ -252,7 +262,7 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
 
     def _certified(self, layout: StatisticsLayout) -> StatisticsQuery:
         """Return the query with the least noise on messages; raise ValueError if there is none."""
-        release, noisy, share = layout.release(clipped=True), self.treatment == "noisy", self.reward_share
+        release, noisy, share = layout.release(True, self.centers), self.treatment == "noisy", self.reward_share
         # All corrections of a user are one vector, and none of them is longer than G.
         rows = layout.n_agents * layout.horizon
         law: GramGaussian | GramLaplace

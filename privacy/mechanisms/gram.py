@@ -1,8 +1,9 @@
 """Symmetric Gram matrix with its right-hand side: a user's share of a linear model's statistics, and its noise.
 
 At stage h the device of each of n agents sends (phi phi^T + W, phi V + w). It first shrinks phi to the norm m_h and
-clips V to [0, m_h], with m_h = H - h. [TH23] cuts V from above only and assumes |phi| <= H (D7): without a lower cut no
-finite guarantee exists. The noise is Gaussian, Laplace, or one of two laws of bounded support, with one scale a stage.
+clips V to [-m_h, m_h]: m_h is H - h, or half of it for values V - (H - h) / 2 about the centre of their range. [TH23]
+cuts V from above only and assumes |phi| <= H (D7): without a lower cut no finite guarantee exists. The noise is
+Gaussian, Laplace, or one of two laws of bounded support, with one scale a stage.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ _SAME = 1e-14
 def l1_upper(dimension: int) -> float:
     """Return c_hi: the joint L1 sensitivity of (upper triangle, right-hand side) over m^2, rounded up.
 
-    It is exact up to D = 12 and an upper bound above. The proof takes m = 1: |phi| <= 1 and 0 <= V <= 1.
+    It is exact up to D = 12 and an upper bound above. The proof takes m = 1: |phi| <= 1 and 0 <= V <= 1, since (phi, V)
+    and (-phi, -V) give the same message.
 
     The distance F = sum_{i<=j} |phi_i phi_j - phi'_i phi'_j| + sum_i |V phi_i - V' phi'_i| is convex in (V, V'), so
     they are 0 or 1. With both 1, phi' and -phi' together give at least 2 sum |phi_i| in the second sum, so for one of
@@ -134,9 +136,9 @@ def attaining_pair(dimension: int, bound: float) -> tuple[Float64Array, Float64A
 def gram_sensitivity(dimension: int, bound: float) -> Sensitivity:
     """Return the largest distance of two messages of one agent and stage: (upper triangle of phi phi^T, phi V).
 
-    |phi| <= m and 0 <= V <= m for m = `bound`. L2 is sqrt(4.5) m^2 in joint, also where an off-diagonal entry counts
-    twice (the Frobenius norm); L1 is at most c_hi m^2; a number of phi V changes by at most 2 m^2, one of the matrix by
-    at most m^2. All D (D + 3) / 2 numbers can change.
+    |phi| <= m and |V| <= m for m = `bound`; as -phi and -V give the same message, V >= 0 is no restriction. L2 is
+    sqrt(4.5) m^2 in joint, also where an off-diagonal entry counts twice (the Frobenius norm); L1 is at most c_hi m^2;
+    a number of phi V changes by at most 2 m^2, one of the matrix by at most m^2. All D (D + 3) / 2 numbers can change.
     """
     square = bound * bound
     cells = dimension * (dimension + 3) // 2
@@ -148,10 +150,10 @@ class GramRelease:
     """Messages of one user in an episode: one per agent at every stage, each with separate noise; by itself, none.
 
     Args:
-        dimension: D, of phi (n d in [TH23]).
-        bounds: m_h >= 0 for h = 1..H; a stage of bound 0 has no user data.
-        n_messages: M per stage, all of which can change together: n, or 1 if all agents have the same V.
-        clipped: whether the device clips phi to norm m_h and V to [0, m_h]. [TH23] does not (D7): then nothing bounds
+        dimension: D, of phi (n d in [TH23]). bounds: m_h >= 0 for h = 1..H, see `of_horizon`; a stage of bound 0 has no
+        user data. n_messages: M per stage, all of which can change together: n, or 1 if all agents have the same V.
+        clipped: whether the device clips phi to norm m_h and V to [-m_h, m_h]. [TH23] does not (D7): then nothing
+        bounds
             the change by a user, and no noise has a finite guarantee.
     """
 
@@ -167,9 +169,16 @@ class GramRelease:
             raise ValueError(f"bounds must be finite, at least 0 and not all 0, got {self.bounds}; pass H - h")
 
     @classmethod
-    def of_horizon(cls, horizon: int, dimension: int, n_messages: int, clipped: bool = True) -> GramRelease:
-        """Return the release for values in [0, H - h] after stage h: m_h = H - h, 0 at the last stage."""
-        return cls(dimension, tuple(float(horizon - h) for h in range(1, horizon + 1)), n_messages, clipped)
+    def of_horizon(
+        cls, horizon: int, dimension: int, n_messages: int, clipped: bool = True, centered: bool = False
+    ) -> GramRelease:
+        """Return the release for values in [0, H - h] after stage h: m_h = H - h, 0 at the last stage.
+
+        centered: V - (H - h) / 2 is sent instead of V, and phi is of these values: m_h = (H - h) / 2. Probabilities sum
+        to 1, so learners add the centre again, and noise is a quarter.
+        """
+        span = 0.5 if centered else 1.0
+        return cls(dimension, tuple(span * (horizon - h) for h in range(1, horizon + 1)), n_messages, clipped)
 
     @property
     def message_length(self) -> int:
@@ -491,11 +500,11 @@ def clip_features(out: Float64Array, phi: Float64Array, bound: float, clips: boo
 
 @kernel
 def clip_value(value: float, bound: float, clips: bool) -> float:
-    """Return V, clipped to [0, bound] if it `clips`; 0 if V is not finite or the bound is 0."""
+    """Return V, clipped to [-bound, bound] if it `clips`; 0 if V is not finite or the bound is 0."""
     if not abs(value) < math.inf or bound <= 0.0:
         return 0.0
     # D7
-    return min(max(value, 0.0), bound) if clips else value
+    return min(max(value, -bound), bound) if clips else value
 
 
 @no_alloc_kernel

@@ -304,9 +304,9 @@ class StatisticsLayout:
         if min(self.dimension, self.n_agents, self.reward_dimension) < 1 or self.n_messages not in (1, self.n_agents):
             raise ValueError(f"a layout has numbers of at least 1 and 1 or n_agents messages, got {self}; count again")
 
-    def release(self, clipped: bool) -> GramRelease:
+    def release(self, clipped: bool, centered: bool = False) -> GramRelease:
         """Return the Gram matrices that one user sends in an episode, without the corrections."""
-        return GramRelease.of_horizon(self.horizon, self.dimension, self.n_messages, clipped)
+        return GramRelease.of_horizon(self.horizon, self.dimension, self.n_messages, clipped, centered)
 
     @property
     def n_corrections(self) -> int:
@@ -392,7 +392,7 @@ class StatisticsQuery(Query):
             raise LedgerError(f"only a trusted server releases sums on a schedule, got {self.schedule}; leave it out")
         elif (vector is not None) != (sent == "noisy") or (raw and sent == "noisy"):
             raise LedgerError(f"rewards are noisy where there is noise for them and for the rest; this has {self}")
-        if self.release != layout.release(self.clipped):
+        if self.release not in (layout.release(self.clipped), layout.release(self.clipped, centered=True)):
             raise LedgerError(f"the mechanism's release must be the layout's, got {self.release} for {layout}")
         if type(law) not in (GramRelease, *GRAMS.values()):
             raise LedgerError(f"the kernels cannot run a mechanism of type {type(law).__name__}; add its release")
@@ -444,6 +444,11 @@ class StatisticsQuery(Query):
     def clipped(self) -> bool:
         """Whether the device clips features and values."""
         return self.release.clipped
+
+    @property
+    def centered(self) -> bool:
+        """Whether values are sent as their distance from the centre of their range."""
+        return self.release == self.layout.release(self.clipped, centered=True)
 
     @property
     def bounds(self) -> Float64Array:

@@ -6,9 +6,9 @@ import ast
 import re
 from pathlib import Path
 
-MOST_LINES = 43_200
+MOST_LINES = 43_400
 """Lines of Python below all FOLDERS, blank ones included. The target is 43,000."""
-MOST_CLASSES = 231
+MOST_CLASSES = 233
 """Public classes at module level, without benchmarks. The target is 270."""
 MOST_QUESTION_WORDS = 1.5
 """Of 1,000 words in docstrings and pages."""

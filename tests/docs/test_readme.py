@@ -41,6 +41,12 @@ def test_the_readme_draws_a_figure(root: Path, outside: Path) -> None:
     assert (outside / "frontier.pdf").stat().st_size > 5_000
 
 
+def test_features_of_ones_own_are_learned(root: Path, outside: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = names_of(root / "docs" / "ma_ldp.md")
+    assert names["env"].build().optimal_start_value() == pytest.approx(3.4, abs=0.5)
+    assert "holds" in capsys.readouterr().out
+
+
 def test_the_first_figure_is_drawn_in_two_ways(root: Path, outside: Path) -> None:
     try:
         names = names_of(root / "docs" / "first_figure.md")

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dprl.envs.network_mdp import LinearMixtureMDP
+from dprl.envs.network_mdp import SignMixture
 from dprl.papers import compare, cz22, ot20, qw24, th23
 from dprl.papers.compare import Section
 from dprl.platform.command_line import main
@@ -38,7 +38,7 @@ def test_the_configs_have_the_papers_settings() -> None:
         assert flat["privacy.model"] == "none" or flat["privacy.clip"] == clips[str(flat["privacy.mechanism"])]
     for cell in load_cells(th23.CONFIG):
         mdp, flat = cell.env.build(), cell.parameters()
-        assert isinstance(mdp, LinearMixtureMDP)
+        assert isinstance(mdp, SignMixture)
         assert (cell.episodes, mdp.horizon, mdp.n_agents, mdp.dimension) == (th23.EPISODES, th23.HORIZON, 2, 2)
         if flat["privacy.model"] != "none" and flat["privacy.clipping"] == "none":
             assert (flat["algorithm.bonus_scale"], flat["algorithm.shift_scale"]) == (1.0, 1.0)

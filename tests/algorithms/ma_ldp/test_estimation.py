@@ -12,7 +12,6 @@ import pytest
 from dprl.algorithms.ma_ldp.algorithm import (
     _POWERS,
     GRAPHS,
-    RIDGE,
     MALDPConfig,
     _RewardEstimates,
     beta_rates,
@@ -24,7 +23,7 @@ from dprl.algorithms.ma_ldp.algorithm import (
 )
 from dprl.algorithms.ma_ldp.planning import _Scratch, fill_forms, fill_worst, fill_worst_of_two, padded, plain_q
 from dprl.envs import LinearMixtureMDP, NetworkMDP
-from dprl.envs.network_mdp.base import action_vectors
+from dprl.envs.network_mdp.sparse import action_vectors
 from dprl.privacy.mechanisms import GRAMS
 
 # Ridge regression on noisy sums: exact if Sigma is positive definite, and defined if it is not.
@@ -37,7 +36,8 @@ def estimated(
     both, sums = np.stack([matrices, np.zeros_like(matrices)], axis=1), np.stack([vectors, 0.0 * vectors], axis=1)
     d = vectors.shape[-1]
     theta, inverses = np.zeros_like(sums), np.tile(np.eye(d), (len(vectors), 2, 1, 1))
-    return estimate(both, sums, rates, n_messages, theta, inverses, np.zeros((d, d))), theta, inverses
+    scratch = np.zeros((d, d))
+    return estimate(both, sums, rates, n_messages, 1.0, np.zeros(0), theta, inverses, scratch), theta, inverses
 
 
 def test_theta_is_that_of_ridge_regression() -> None:
@@ -46,7 +46,7 @@ def test_theta_is_that_of_ridge_regression() -> None:
     matrices, vectors = features.swapaxes(1, 2) @ features, np.einsum("mkd,mk->md", features, targets)
     extra, theta, inverses = estimated(matrices, vectors, np.array([0.7, 0.0]), 50)
     assert extra == 0
-    shift = RIDGE + 0.7 * math.sqrt(50)
+    shift = 1.0 + 0.7 * math.sqrt(50)
     for m in range(2):
         expected = np.linalg.solve(features[m].T @ features[m] + shift * np.eye(3), features[m].T @ targets[m])
         np.testing.assert_allclose(theta[m, 0], expected, rtol=1e-10)
@@ -113,7 +113,7 @@ def test_worst_and_best_cases_are_those_of_all_joint_actions(n: int) -> None:
     theta, root = rng.normal(size=2 * n), rng.normal(size=(2 * n, 2 * n))
     inverse, beta, cap, floor = root @ root.T, 0.3, 2.0, -1.0
     features = rng.normal(size=(n, width)), rng.normal(size=(n, width)), rng.normal(size=width)
-    found = _Scratch.empty(n, 2, 1, width)
+    found = _Scratch.empty(n, 2, 1, width, 0)
     assert found.digits.size == n, "the kernel would write beyond its end"
     fill_forms(actions, theta, inverse, found)
     cut = (fill_worst_of_two if n == 2 else fill_worst)(found, *features, beta, cap, floor, 0, n, True)

@@ -11,7 +11,8 @@ import pytest
 
 from dprl.algorithms.ma_ldp import MALDPConfig
 from dprl.algorithms.ma_ldp.algorithm import _MALDPLearner, play
-from dprl.envs import LinearMixtureMDP, NetworkMDP
+from dprl.envs import LinearMixture, LinearMixtureMDP, MixtureRiverSwim, NetworkMDP, RandomMixture
+from dprl.platform.configs.experiment import read_experiment
 from dprl.privacy import StatisticsPrivacy, Streams
 from tests.envs.network_mdp.cases import theta_star
 
@@ -140,3 +141,77 @@ def test_another_environments_privatizer_is_refused() -> None:
     privatizer = config.privatizer(other, StatisticsPrivacy("ldp", 1.0), 10, streams)
     with pytest.raises(ValueError, match=r"^the privatizer must be built for this environment"):
         config.build(env, privatizer, 10, streams)
+
+
+def ucrl_vtr(
+    env: LinearMixture, matrices: np.ndarray, vectors: np.ndarray, shifts: np.ndarray, betas: np.ndarray
+) -> np.ndarray:
+    """UCRL-VTR's greedy policy [H, S], written from its equations: Q from ridge regression of V on phi_V."""
+    horizon, values, policy = env.horizon, np.zeros(env.n_states), np.zeros((env.horizon, env.n_states), dtype=int)
+    paid = env.rewards[0]
+    for h in reversed(range(horizon)):
+        phi = np.einsum("satd,t->sad", env.features, values)
+        q = paid.copy()
+        if h < horizon - 1:
+            whole = np.triu(matrices[h]) + np.triu(matrices[h], 1).T + shifts[h] * np.eye(env.dimension)
+            theta = np.linalg.solve(whole, vectors[h])
+            bonus = np.sqrt(np.einsum("sad,de,sae->sa", phi, np.linalg.inv(whole), phi))
+            q = q + phi @ theta + betas[h] * bonus
+        q = np.minimum(q, horizon - h)
+        policy[h], values = q.argmax(axis=1), q.max(axis=1)
+    return policy
+
+
+def test_with_one_agent_it_is_ucrl_vtr() -> None:
+    """Its policies are greedy for all users, and what it adds to the first stage is phi phi^T of a step there."""
+    env = RandomMixture(n_states=6, n_actions=3, dimension=2, horizon=4, seed=2).build()
+    found = learner(MALDPConfig(bonus_scale=0.001), StatisticsPrivacy("none", rewards="public"), env, episodes=101)
+    for k in range(1, 101):
+        matrices, vectors = (found.state_dict()[key][0].copy() for key in ("matrices", "vectors"))
+        found.learn(1)
+        greedy = ucrl_vtr(env, matrices, vectors, np.ones(4), found.beta_rates * k**0.25)
+        assert (np.take_along_axis(found.policy[:, :, 0], greedy[..., None], axis=2) > 0.0).all()
+        grown = np.triu(found.state_dict()["matrices"][0, 0] - matrices[0])
+        phi = found._planning.phis[0, 0].reshape(2, 6, 3)[:, env.start].T
+        assert min(np.abs(grown - np.triu(np.outer(each, each))).max() for each in phi) < 1e-9
+
+
+def test_pooled_stages_make_one_estimate() -> None:
+    env = MixtureRiverSwim(n_states=4, horizon=6).build()
+    found = learner(MALDPConfig(stationary=True), StatisticsPrivacy("none", rewards="public"), env, episodes=60)
+    found.learn(60)
+    server = found._server
+    weights = np.append(1.0 / np.arange(5.0, 0.0, -1.0) ** 2, 0.0)
+    upper = np.einsum("h,hde->de", weights, np.triu(server.matrices[0]))
+    whole = upper + np.triu(upper, 1).T + weights[0] * np.eye(8)
+    sums = np.einsum("h,hd->d", weights, server.vectors[0])
+    # The last user's plan has the sums of all users before, and this user sends nothing.
+    np.testing.assert_allclose(whole @ server.theta[0, 0], sums, atol=1e-9)
+    assert np.ptp(server.theta[0], axis=0).max() == 0.0
+    np.testing.assert_allclose(server.inverses[0, 1], weights[1] * np.linalg.inv(whole), rtol=1e-8)
+    steps = LinearMixture(env.features, np.tile(env.theta, (6, 1)), env.rewards, 6)
+    with pytest.raises(ValueError, match=r"^stationary must be false on an environment"):
+        learner(MALDPConfig(stationary=True), StatisticsPrivacy("none"), steps)
+
+
+def test_centred_values_need_a_quarter_of_the_noise_and_lead_to_the_optimum() -> None:
+    env = RandomMixture(n_states=5, dimension=3, horizon=4).build()
+    deviations, values = {}, {}
+    for clipping in ("device", "centered"):
+        local = StatisticsPrivacy("ldp", 1.0, 1e-5, rewards="public", clipping=clipping)
+        deviations[clipping] = learner(MALDPConfig(), local, env).privatizer.query.deviations
+        config = MALDPConfig(bonus_scale=0.0, eta=1e-9)
+        found = learner(config, StatisticsPrivacy("none", rewards="public", clipping=clipping), env, episodes=300)
+        found.learn(300)
+        values[clipping] = env.start_value(found.policy)
+    np.testing.assert_allclose(deviations["centered"], deviations["device"] / 4.0, rtol=1e-12)
+    assert values["centered"] == pytest.approx(env.optimal_start_value(), abs=0.05)
+
+
+def test_a_tabular_learner_plays_all_agents_of_a_mixture() -> None:
+    spec = RandomMixture(n_states=4, n_actions=2, n_agents=2, dimension=2, horizon=3)
+    env = {"name": spec.name, **dataclasses.asdict(spec)}
+    settings = {"algorithm": {"name": "private_ucb_vi"}, "privacy": {"model": "none"}, "episodes": 50, "seeds": 1}
+    cell = read_experiment({"name": "all", "env": env, **settings})
+    mdp: Any = cell.environment()
+    assert (mdp.n_actions, mdp.optimal_start_value()) == (4, spec.build().optimal_start_value())

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.envs.network_mdp import LinearMixtureMDP, NetworkMDP
+from dprl.envs.network_mdp import NetworkMDP, SignMixture
 from dprl.envs.network_mdp.dynamics import SuccessorLists
 
 Floats = NDArray[np.float64]
@@ -76,14 +76,14 @@ def printed(spec: NetworkMDP, theta: Floats) -> Printed:
     return Printed(features, theta_star, alpha, features @ theta_star)
 
 
-def theta_star(mdp: LinearMixtureMDP) -> np.ndarray:
+def theta_star(mdp: SignMixture) -> np.ndarray:
     """theta* [n d] = (theta_1, 1, ..., theta_n, 1)."""
     return np.column_stack([mdp.theta, np.ones(mdp.n_agents)]).ravel()
 
 
 def random_mixture(
     seed: int, n_agents: int = 2, dimension: int = 2, n_states: int = 3, horizon: int = 2
-) -> LinearMixtureMDP:
+) -> SignMixture:
     """A mixture in which nothing is 0: lists of random states, random signs, parameters almost at their limit."""
     rng = np.random.default_rng(seed)
     first, states, signs, constants = [0], [], [], []
@@ -99,4 +99,4 @@ def random_mixture(
     heights = np.abs(sign) @ np.abs(theta).sum(axis=1)
     theta *= 0.99 * (constant.sum(axis=1)[heights > 0] / heights[heights > 0]).min()
     lists = SuccessorLists(np.array(first), np.concatenate(states), sign, constant)
-    return LinearMixtureMDP("random", horizon, lists, theta, rng.random((n_agents, n_states)), start=n_states - 1)
+    return SignMixture("random", horizon, lists, theta, rng.random((n_agents, n_states)), start=n_states - 1)

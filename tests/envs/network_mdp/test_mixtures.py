@@ -11,9 +11,9 @@ import pytest
 from numpy.typing import NDArray
 
 from dprl.envs import NetworkMDP
-from dprl.envs.network_mdp import LinearMixtureMDP
-from dprl.envs.network_mdp.base import action_vectors
+from dprl.envs.network_mdp import SignMixture
 from dprl.envs.network_mdp.dynamics import SuccessorLists, next_state, weigh
+from dprl.envs.network_mdp.sparse import action_vectors
 from tests.envs.network_mdp.cases import SPECS, printed, random_mixture, theta_star
 
 # A linear mixture MDP is valid and immutable, and its exact values are those of enumeration and of dense arrays.
@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 # Agents, dimension, states, steps.
 SIZES = [(1, 2, 2, 3), (2, 2, 2, 2), (2, 3, 4, 3), (3, 2, 5, 4), (3, 3, 3, 2), (1, 4, 6, 5)]
-MDPS: dict[str, LinearMixtureMDP] = {
+MDPS: dict[str, SignMixture] = {
     **{name: NetworkMDP(**fields).build() for name, fields in SPECS.items()},
     **{f"random_{'_'.join(map(str, size))}": random_mixture(7, *size) for size in SIZES},
 }
@@ -30,8 +30,8 @@ every_mdp = pytest.mark.parametrize("mdp", MDPS.values(), ids=MDPS)
 
 
 @every_mdp
-def test_transitions_are_the_inner_product_of_features_and_theta(mdp: LinearMixtureMDP) -> None:
-    vectors, joint, dense = action_vectors(mdp.dimension), mdp.joint_actions(), mdp.transitions()
+def test_transitions_are_the_inner_product_of_features_and_theta(mdp: SignMixture) -> None:
+    vectors, joint, dense = action_vectors(mdp.length + 1), mdp.joint_actions(), mdp.transitions()[0]
     total = np.zeros_like(dense)
     for state in range(mdp.n_states):
         for entry in range(*mdp.lists.first[state : state + 2]):
@@ -58,7 +58,7 @@ def test_actions_are_vectors_of_signs_in_order() -> None:
 
 
 @every_mdp
-def test_exact_values_are_those_of_the_dense_mdp(mdp: LinearMixtureMDP) -> None:
+def test_exact_values_are_those_of_the_dense_mdp(mdp: SignMixture) -> None:
     """All four forms of a policy, the optimum and the least value."""
     rng, joint, actions = np.random.default_rng(1), mdp.joint(), mdp.joint_actions()
     places = (mdp.horizon, mdp.n_states)
@@ -92,20 +92,20 @@ def test_no_policy_is_better_or_worse_than_the_extremes(seed: int) -> None:
 
 
 @every_mdp
-def test_extreme_policies_have_their_values_bit_for_bit(mdp: LinearMixtureMDP) -> None:
+def test_extreme_policies_have_their_values_bit_for_bit(mdp: SignMixture) -> None:
     for values, policy in (mdp.optimum(), mdp.worst()):
         assert policy.shape == (mdp.horizon, mdp.n_states, mdp.n_agents)
         assert mdp.value(policy).tobytes() == values.tobytes()
 
 
 @every_mdp
-def test_agents_have_values_of_their_own_whose_mean_is_the_common_one(mdp: LinearMixtureMDP) -> None:
+def test_agents_have_values_of_their_own_whose_mean_is_the_common_one(mdp: SignMixture) -> None:
     rng = np.random.default_rng(2)
     policy = rng.dirichlet(np.ones(mdp.n_actions), size=(mdp.horizon, mdp.n_states, mdp.n_agents))
     values = mdp.agent_values(policy)
     np.testing.assert_allclose(values.mean(axis=0), mdp.value(policy), rtol=1e-12)
     for own, rewards in zip(values, mdp.rewards, strict=True):
-        alone = LinearMixtureMDP("own", mdp.horizon, mdp.lists, mdp.theta, np.tile(rewards, (mdp.n_agents, 1)), 0)
+        alone = SignMixture("own", mdp.horizon, mdp.lists, mdp.theta, np.tile(rewards, (mdp.n_agents, 1)), 0)
         np.testing.assert_allclose(own, alone.value(policy), rtol=1e-12)
 
 
@@ -116,7 +116,7 @@ def test_ties_go_to_the_lowest_action() -> None:
     assert (optimal[0, 0] == 1).all()
 
 
-def value_features(mdp: LinearMixtureMDP, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def value_features(mdp: SignMixture, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return c and k [S, n] of values V [S]: agent i's part of phi_V(s, a) is (c[s, i] a_i, k[s, i])."""
     slopes, levels = np.empty((2, mdp.n_states, mdp.n_agents))
     for state in range(mdp.n_states):
@@ -125,13 +125,13 @@ def value_features(mdp: LinearMixtureMDP, values: np.ndarray) -> tuple[np.ndarra
 
 
 @every_mdp
-def test_features_of_values_are_sums_over_next_states(mdp: LinearMixtureMDP) -> None:
+def test_features_of_values_are_sums_over_next_states(mdp: SignMixture) -> None:
     """For all actions, their inner product with theta* is the mean of V at the next state."""
     values = np.random.default_rng(3).random(mdp.n_states)
     slopes, levels = value_features(mdp, values)
     joint = mdp.joint_actions()
     found = levels.sum(axis=1)[:, None] + (slopes[:, None] * mdp.drifts[np.arange(mdp.n_agents), joint]).sum(axis=-1)
-    np.testing.assert_allclose(found, mdp.transitions() @ values, atol=1e-11)
+    np.testing.assert_allclose(found, mdp.transitions()[0] @ values, atol=1e-11)
 
 
 def test_features_of_values_are_the_papers() -> None:
@@ -171,7 +171,7 @@ def test_a_mixture_comes_back_from_a_pickle_and_cannot_be_changed() -> None:
         mdp.lists.constant[0, 0] = 1.0
 
 
-def arrays(mdp: LinearMixtureMDP) -> list[Floats]:
+def arrays(mdp: SignMixture) -> list[Floats]:
     return [value for value in vars(mdp).values() if isinstance(value, np.ndarray)]
 
 
@@ -195,7 +195,7 @@ def parts(**changes: Any) -> dict[str, Any]:
 
 
 @every_mdp
-def test_reward_features_are_small_and_independent(mdp: LinearMixtureMDP) -> None:
+def test_reward_features_are_small_and_independent(mdp: SignMixture) -> None:
     features = mdp.reward_features
     assert features.shape[0] == mdp.n_states
     assert features.min() >= 0.0
@@ -205,8 +205,8 @@ def test_reward_features_are_small_and_independent(mdp: LinearMixtureMDP) -> Non
 
 
 def test_reward_features_are_one_hot_unless_they_are_given() -> None:
-    assert LinearMixtureMDP(**parts()).reward_features.tolist() == [[1.0, 0.0], [0.0, 1.0]]
-    mdp = LinearMixtureMDP(**parts(reward_features=[[0.25], [0.75]]))
+    assert SignMixture(**parts()).reward_features.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    mdp = SignMixture(**parts(reward_features=[[0.25], [0.75]]))
     again = pickle.loads(pickle.dumps(mdp))
     assert again.reward_features.tolist() == mdp.reward_features.tolist() == [[0.25], [0.75]]
     assert not again.reward_features.flags.writeable
@@ -216,7 +216,7 @@ def test_reward_features_are_one_hot_unless_they_are_given() -> None:
     ("changes", "message"),
     [
         ({"reward_features": [0.5, 0.5]}, r"^reward_features must be a non-empty array of 2 dimensions"),
-        ({"reward_features": [[1.0]]}, r"^reward_features must have one row for each of 2 states, got 1; "),
+        ({"reward_features": [[1.0]]}, r"^reward_features must have one row for each of 2 rewards, got 1; "),
         ({"reward_features": [[-0.5], [1.0]]}, r"^reward_features must be at least 0, got -0\.5; "),
         ({"reward_features": [[0.6, 0.6], [0.0, 1.0]]}, r"^reward_features must sum to at most 1 .*, got 1\.2; "),
         (
@@ -251,7 +251,7 @@ def test_reward_features_are_one_hot_unless_they_are_given() -> None:
 )
 def test_arrays_that_are_no_mixture_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
-        LinearMixtureMDP(**parts(**changes))
+        SignMixture(**parts(**changes))
     assert "\n" not in str(caught.value)
 
 
@@ -282,8 +282,8 @@ def test_what_is_no_policy_is_refused(policy: Any, message: str) -> None:
 
 
 @every_mdp
-def test_a_draw_picks_the_state_where_the_sum_of_probabilities_passes_it(mdp: LinearMixtureMDP) -> None:
-    rng, transitions, joint = np.random.default_rng(0), mdp.transitions(), mdp.joint_actions()
+def test_a_draw_picks_the_state_where_the_sum_of_probabilities_passes_it(mdp: SignMixture) -> None:
+    rng, transitions, joint = np.random.default_rng(0), mdp.transitions()[0], mdp.joint_actions()
     for _ in range(2_000):
         state, action = int(rng.integers(mdp.n_states)), int(rng.integers(mdp.n_joint_actions))
         cdf = np.cumsum(transitions[state, action])

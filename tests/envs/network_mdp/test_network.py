@@ -70,14 +70,14 @@ def accepted(point: Point, gap: float, **fields: Any) -> bool:
 def test_transitions_are_those_of_the_papers_formulas(fields: dict[str, Any]) -> None:
     spec = NetworkMDP(**fields)
     mdp = spec.build()
-    np.testing.assert_allclose(mdp.transitions(), printed(spec, mdp.theta).transitions, atol=1e-14)
+    np.testing.assert_allclose(mdp.transitions()[0], printed(spec, mdp.theta).transitions, atol=1e-14)
     assert (np.abs(mdp.theta) == spec.gap / (spec.n_agents * (spec.dimension - 1))).all()
     assert (mdp.n_states, mdp.n_agents, mdp.horizon) == (
         (spec.n_intermediate + 2) ** spec.n_agents,
         *mdp.rewards.shape[:1],
         spec.horizon,
     )
-    assert (mdp.n_actions, mdp.dimension) == (2 ** (spec.dimension - 1), spec.dimension)
+    assert (mdp.n_actions, mdp.dimension) == (2 ** (spec.dimension - 1), spec.n_agents * spec.dimension)
     assert mdp.lists.state.size == (3 * spec.n_intermediate + 3) ** spec.n_agents
 
 
@@ -85,7 +85,7 @@ def test_transitions_are_those_of_the_papers_formulas(fields: dict[str, Any]) ->
 def test_what_lemma_4_says(fields: dict[str, Any]) -> None:
     """Every row sums to 1 and agents at the goal stay there; beyond the lemma, no probability is negative."""
     spec = NetworkMDP(**fields)
-    transitions = spec.build().transitions()
+    transitions = spec.build().transitions()[0]
     np.testing.assert_allclose(transitions.sum(axis=-1), 1.0, rtol=1e-12)
     assert transitions.min() >= 0.0
     assert (transitions[-1, :, -1] == 1.0).all()

@@ -1,20 +1,19 @@
-"""Interface of this folder: a linear mixture MDP of cooperating agents as sparse lists, and its exact solution."""
+"""A linear mixture MDP of agents with sign features as sparse lists, and its exact solution in closed forms."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dprl.envs.base import FiniteMDP
-from dprl.envs.checks import require_distributions, require_integer, table
+from dprl.envs.checks import require_integer, table
+from dprl.envs.linear_mixture import NOTHING, LinearMixtureMDP, checked_features
 from dprl.envs.network_mdp.dynamics import (
-    NOTHING,
     SuccessorLists,
     greedy_value,
+    next_state,
     policy_value,
     probabilities,
 )
@@ -31,8 +30,8 @@ def action_vectors(dimension: int) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class LinearMixtureMDP:
-    """n agents with H steps and S states; all see the state, act at once, and maximise the mean of their rewards.
+class SignMixture(LinearMixtureMDP):
+    """A linear mixture MDP with vectors of signs as actions of an agent, and with closed forms of phi_V.
 
     Each agent has A = 2^(d-1) actions, vectors a_i in {-1, 1}^(d-1) in the order of `action_vectors`. The probability
     of an entry l of the list of state s is linear in features and in parameters that learners do not know,
@@ -49,12 +48,9 @@ class LinearMixtureMDP:
     nonnegative numbers that sum to at most 1, so no norm of it is above 1, and the p columns are linearly independent.
     By default p = S, and psi(s) is the one-hot vector of s.
     drifts: float64 [n, A], <a, theta_i> of each action, for the kernels.
-    common_rewards: float64 [S], the mean over agents.
     All arrays are copied, C-contiguous and read-only. Raises ValueError for arrays that are not such an MDP.
     Paper: [TH23] sec. 8, Assumption 3.
     """
-
-    kind: ClassVar[str] = "linear mixture MDP of cooperating agents"
 
     name: str
     horizon: int
@@ -65,7 +61,6 @@ class LinearMixtureMDP:
     # None only as an argument: it stands for one-hot vectors.
     reward_features: Floats = None  # type: ignore[assignment]
     drifts: Floats = field(init=False, repr=False)
-    common_rewards: Floats = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         require_integer("horizon", self.horizon, 1)
@@ -80,56 +75,36 @@ class LinearMixtureMDP:
         arrays = {
             "theta": theta,
             "rewards": rewards,
-            "reward_features": _checked_features(self.reward_features, rewards.shape[1]),
+            "reward_features": checked_features(self.reward_features, rewards.shape[1]),
             "drifts": np.ascontiguousarray(theta @ action_vectors(theta.shape[1] + 1).T),
-            "common_rewards": rewards.mean(axis=0),
         }
         for array in (*lists, *arrays.values()):
             array.setflags(write=False)
         for key, value in {**arrays, "lists": lists}.items():
             object.__setattr__(self, key, value)
 
-    def __reduce__(self) -> tuple[Callable[..., LinearMixtureMDP], tuple[object, ...]]:
+    def __reduce__(self) -> tuple[Callable[..., SignMixture], tuple[object, ...]]:
         # Unpickled arrays are writeable; rebuilding makes them read-only again.
         given = (self.name, self.horizon, self.lists, self.theta, self.rewards, self.start, self.reward_features)
-        return LinearMixtureMDP, given
+        return SignMixture, given
 
     @property
-    def n_agents(self) -> int:
-        """n, the number of agents."""
-        return int(self.theta.shape[0])
-
-    @property
-    def n_states(self) -> int:
-        """S, the number of states."""
-        return int(self.rewards.shape[1])
+    def length(self) -> int:
+        """D - 1, the length of an action's vector; phi has n d numbers."""
+        return int(self.theta.shape[1])
 
     @property
     def dimension(self) -> int:
-        """d, the length of one agent's features; phi has n d numbers."""
-        return int(self.theta.shape[1]) + 1
+        return self.n_agents * (self.length + 1)
 
     @property
     def n_actions(self) -> int:
-        """A = 2^(d-1), the number of actions of each agent."""
         return int(self.drifts.shape[1])
 
-    @property
-    def n_joint_actions(self) -> int:
-        """A^n, the number of joint actions."""
-        return int(self.n_actions**self.n_agents)
-
-    def joint_actions(self) -> Integers:
-        """Return the actions [A^n, n] of all agents that each joint action stands for; agent 0 changes slowest."""
-        joint = np.unravel_index(np.arange(self.n_joint_actions), (self.n_actions,) * self.n_agents)
-        return np.stack(joint, axis=1).astype(np.int64, order="C")
-
     def identity(self) -> tuple[NDArray[np.generic], ...]:
-        """Return arrays that differ between any two MDPs."""
         return (*self.lists, self.theta, self.rewards, self.reward_features, np.array([self.start, self.horizon]))
 
     def reachable(self) -> NDArray[np.bool_]:
-        """Return the states [H, S] that an episode can be in at each step, under any actions."""
         reached = np.zeros((self.horizon, self.n_states), dtype=np.bool_)
         reached[0, self.start] = True
         # A product of theta and signs is at most this much above what no action changes.
@@ -140,50 +115,26 @@ class LinearMixtureMDP:
         return reached
 
     def transitions(self) -> Floats:
-        """Return all probabilities [S, A^n, S'] of the next state; probabilities below 1e-12 are 0."""
-        dense = np.zeros((self.n_states, self.n_joint_actions, self.n_states))
-        probabilities(self.lists, self.drifts, self.joint_actions(), dense)
+        dense = np.zeros((1, self.n_states, self.n_joint_actions, self.n_states))
+        probabilities(self.lists, self.drifts, self.joint_actions(), dense[0])
         return dense
 
-    def joint(self) -> FiniteMDP:
-        """Return the dense MDP of a single agent that chooses joint actions and gets the common reward."""
-        dense = self.transitions()
-        every_step = (self.horizon, *dense.shape)
-        rewards = np.broadcast_to(self.common_rewards[:, None], every_step[:-1])
-        return FiniteMDP(self.name, np.broadcast_to(dense, every_step), rewards, np.eye(self.n_states)[self.start])
+    def after(self, step: int, state: int, actions: Integers, uniform: float) -> int:
+        del step
+        return int(next_state(self.lists, self.drifts, state, actions, uniform))
 
     def value(self, policy: ArrayLike) -> Floats:
-        """Return the exact value [H + 1, S] of a policy, the mean over agents; row H is 0.
-
-        policy: integers [H, S], joint actions, or [H, S, n], an action of each agent; or probabilities [H, S, A^n] of
-        joint actions, or [H, S, n, A] of agents who draw independently. Raises ValueError on anything else.
-        """
         return self._value(self.common_rewards, self._means(policy))
 
     def agent_values(self, policy: ArrayLike) -> Floats:
-        """Return the exact values [n, H + 1, S] of each agent's own rewards (see `value`)."""
         means = self._means(policy)
         return np.stack([self._value(rewards, means) for rewards in self.rewards])
 
-    def uniform_value(self) -> Floats:
-        """Return the exact value [H + 1, S] of acting uniformly at random."""
-        return self._value(self.common_rewards, np.zeros((self.horizon, self.n_states, self.n_agents)))
-
-    def start_value(self, policy: ArrayLike) -> float:
-        """Return the exact expected return of a policy from the start, the mean over agents (see `value`)."""
-        return float(self.value(policy)[0, self.start])
-
     def optimum(self) -> tuple[Floats, Integers]:
-        """Return the optimal value [H + 1, S] and optimal actions [H, S, n]; ties go to the lowest action."""
         return self._extreme(1.0)
 
     def worst(self) -> tuple[Floats, Integers]:
-        """Return the least value [H + 1, S] and actions [H, S, n] that have it; ties go to the lowest action."""
         return self._extreme(-1.0)
-
-    def optimal_start_value(self) -> float:
-        """Return the optimal expected return from the start, the mean over agents."""
-        return float(self.optimum()[0][0, self.start])
 
     def _extreme(self, sense: float) -> tuple[Floats, Integers]:
         values = np.empty((self.horizon + 1, self.n_states))
@@ -198,27 +149,13 @@ class LinearMixtureMDP:
 
     def _means(self, policy: ArrayLike) -> Floats:
         """Return the mean [H, S, n] of <a_i, theta_i> under a policy. Raises ValueError."""
-        array = np.asarray(policy)
-        places, agents = (self.horizon, self.n_states), np.arange(self.n_agents)
-        whole = np.issubdtype(array.dtype, np.integer)
-        if whole and array.shape in {places, (*places, self.n_agents)}:
-            n_choices = self.n_joint_actions if array.ndim == 2 else self.n_actions
-            if array.min() < 0 or array.max() >= n_choices:
-                worst = array.min() if array.min() < 0 else array.max()
-                raise ValueError(f"policy must hold actions in 0..{n_choices - 1}, got {worst}; pass action indices")
-            actions = self.joint_actions()[array] if array.ndim == 2 else array
+        found, agents = self.checked_policy(policy), np.arange(self.n_agents)
+        if np.issubdtype(found.dtype, np.integer):
+            actions = self.joint_actions()[found] if found.ndim == 2 else found
             return np.ascontiguousarray(self.drifts[agents, actions])
-        if not whole and array.shape in {(*places, self.n_joint_actions), (*places, self.n_agents, self.n_actions)}:
-            chances = table("policy", array, array.ndim)
-            require_distributions("policy", chances)
-            if array.ndim == 3:
-                return np.ascontiguousarray(chances @ self.drifts[agents, self.joint_actions()])
-            return np.ascontiguousarray((chances * self.drifts).sum(axis=-1))
-        raise ValueError(
-            f"policy must have shape {places} or {(*places, self.n_agents)} (whole numbers, actions), "
-            f"{(*places, self.n_joint_actions)} or {(*places, self.n_agents, self.n_actions)} (probabilities), "
-            f"got {array.dtype} {array.shape}; pass one row per step"
-        )
+        if found.ndim == 3:
+            return np.ascontiguousarray(found @ self.drifts[agents, self.joint_actions()])
+        return np.ascontiguousarray((found * self.drifts).sum(axis=-1))
 
 
 def _checked_lists(given: SuccessorLists, theta: Floats, rewards: Floats) -> SuccessorLists:
@@ -276,29 +213,6 @@ def _require_probabilities(lists: SuccessorLists, theta: Floats) -> None:
             f"theta must leave every probability at least 0, got {least[entry]:g} for state {state[entry]} after "
             f"{before}; lower theta"
         )
-
-
-def _checked_features(given: ArrayLike | None, n_states: int) -> Floats:
-    """Return a copy of the reward features [S, p], one-hot vectors for None. Raises ValueError."""
-    if given is None:
-        return np.eye(n_states)
-    features = table("reward_features", given, 2)
-    if features.shape[0] != n_states:
-        raise ValueError(
-            f"reward_features must have one row for each of {n_states} states, got {features.shape[0]}; match rewards"
-        )
-    if features.min() < 0.0:
-        raise ValueError(f"reward_features must be at least 0, got {features.min():g}; shift or drop that feature")
-    largest = features.sum(axis=1).max()
-    if largest > 1.0 + NOTHING:
-        raise ValueError(f"reward_features must sum to at most 1 over each row, got {largest:g}; scale them down")
-    rank = int(np.linalg.matrix_rank(features))
-    if rank < features.shape[1]:
-        raise ValueError(
-            f"reward_features must have full column rank {features.shape[1]}, got rank {rank}; drop the columns that "
-            "others add up to"
-        )
-    return features
 
 
 def _whole_numbers(key: str, value: ArrayLike) -> Integers:
