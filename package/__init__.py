@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         register_env,
         run,
         sweep,
+        users_needed,
         verify,
     )
 
@@ -48,6 +49,7 @@ __all__ = [
     "register_env",
     "run",
     "sweep",
+    "users_needed",
     "verify",
 ]
 _MODULES = ["tune"]

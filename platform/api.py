@@ -44,6 +44,7 @@ from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
 from dprl.platform.results.certificates import CertificateSource, certificates_in, composed, verified
 from dprl.platform.results.home import home_folder
 from dprl.platform.results.layout import SweepLayout, sweep_layout
+from dprl.platform.users_needed import users_needed
 from dprl.privacy import Certificate
 from dprl.privacy.designs.base import PrivacySettings
 from dprl.privacy.verification import Verification
@@ -74,6 +75,7 @@ __all__ = [
     "register_env",
     "run",
     "sweep",
+    "users_needed",
     "verify",
 ]
 
