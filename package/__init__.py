@@ -55,7 +55,7 @@ __all__ = [
 _MODULES = ["tune"]
 """Public modules that need an extra of the project."""
 
-__version__ = "0.3.0.dev0"
+__version__ = "0.3.0"
 
 _HERE = Path(__file__).parent
 if not (_HERE / "privacy").is_dir():
