@@ -189,8 +189,8 @@ class LinearMixture(LinearMixtureMDP):
     >>> stay, swap = np.eye(2), np.eye(2)[::-1]
     >>> features = np.stack([np.stack([stay, swap], axis=1), np.stack([swap, stay], axis=1)], axis=-1) / 2**0.5
     >>> mixture = LinearMixture(features, np.array([0.9, 0.1]) * 2**0.5, np.array([0.0, 1.0]), horizon=3)
-    >>> round(mixture.optimal_start_value(), 2)  # an action does what it says with probability 0.9
-    1.72
+    >>> round(mixture.optimal_start_value(), 2)  # an action works with probability 0.9
+    1.8
 
     Paper: [TH23] Assumption 1.
     """

@@ -59,7 +59,16 @@ ORDER = {
         *("messages", "privatizer", "resumable", "designs", "verification", "audits"),
     ),
     "platform": (
-        *("errors", "redaction", "program", "environment_variables", "environments", "plugins", "configs"),
+        *(
+            "errors",
+            "redaction",
+            "program",
+            "environment_variables",
+            "environments",
+            "users_needed",
+            "plugins",
+            "configs",
+        ),
         *("results", "policies", "reports"),
         *("audits", "tracking", "ray_token", "sweeps", "submission", "commands"),
         *("api", "deployment", "tuning", "command_line"),
