@@ -218,7 +218,7 @@ class LinearMixture(LinearMixtureMDP):
             )
         _require_mixture_size(name, (horizon, n_states, n_joint), dimension)
         require_integer("start", start, 0, n_states - 1)
-        found = np.asarray(theta, dtype=np.float64)
+        found = table("theta", theta, np.ndim(theta))
         if found.shape not in ((dimension,), (1, dimension), (horizon, dimension)):
             raise ValueError(f"theta must have shape [D] = {(dimension,)} or [H, D], got {found.shape}; match features")
         self.theta = table("theta", np.atleast_2d(found), 2)
@@ -334,7 +334,7 @@ def checked_features(given: ArrayLike | None, n_rows: int) -> Floats:
 def _rewards_by_agent(given: ArrayLike, sizes: tuple[int, int, int]) -> Floats:
     """Return rewards with one row for each agent, [n, S] or [n, S, A^n]. Raises ValueError."""
     n_agents, n_states, n_joint = sizes
-    found = np.asarray(given, dtype=np.float64)
+    found: Floats = table("rewards", given, np.ndim(given))
     if found.shape in ((n_states,), (n_states, n_joint)):
         found = np.broadcast_to(found, (n_agents, *found.shape))
     if found.shape not in ((n_agents, n_states), (n_agents, n_states, n_joint)):
@@ -411,7 +411,7 @@ class RandomMixture:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        require_integers(self, n_states=1, n_actions=1, dimension=1, horizon=1, seed=0)
+        require_integers(self, n_states=1, n_actions=1, n_agents=1, dimension=1, horizon=1, seed=0)
         require_integer("n_agents", self.n_agents, 1, _MOST_AGENTS)
         _require_mixture_size(self.name, self.sizes, self.n_features)
 

@@ -385,8 +385,8 @@ def estimate(
     float64[H]: see `shift_rates`. ridge: lambda + eta. theta float64[M, H, D]; inverses float64[M, H, D, D]; factor
     float64[D, D]: scratch. The last stage, with known values, has no estimate of its own.
 
-    weights float64[H]: if theta is known to be the same at every stage, 1 / m_h^2, for one weighted regression on the
-    sums of all stages, kept at the last one; else empty. Post-processing, like all of this.
+    weights float64[H]: 1 / (H - h)^2 if theta is known to be the same at every stage, for one weighted regression on
+    the sums of all stages, kept at the last one; else empty. Post-processing, like all of this.
 
     Paper: [TH23] Algorithm 1, lines 38 and 39.
     """

@@ -129,9 +129,9 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
         # 'auto' becomes the one treatment that it stands for; in the local model that depends on the calibration.
         if self.model != "ldp" and self.rewards == AUTO:
             object.__setattr__(self, "rewards", "open" if self.model == "none" else "noisy")
+        if self.model != "ldp" and self.clipping == AUTO:
+            object.__setattr__(self, "clipping", "none" if self.model == "none" else "centered")
         if self.model == "none":
-            if self.clipping == AUTO:
-                object.__setattr__(self, "clipping", "none")
             return
         if self.mechanism == AUTO:
             object.__setattr__(self, "mechanism", GramGaussian.name if self.delta > 0.0 else GramLaplace.name)

@@ -150,11 +150,11 @@ class GramRelease:
     """Messages of one user in an episode: one per agent at every stage, each with separate noise; by itself, none.
 
     Args:
-        dimension: D, of phi (n d in [TH23]). bounds: m_h >= 0 for h = 1..H, see `of_horizon`; a stage of bound 0 has no
-        user data. n_messages: M per stage, all of which can change together: n, or 1 if all agents have the same V.
+        dimension: D, of phi (n d in [TH23]).
+        bounds: m_h >= 0 for h = 1..H, see `of_horizon`; a stage of bound 0 has no user data.
+        n_messages: M per stage, all of which can change together: n, or 1 if all agents have the same V.
         clipped: whether the device clips phi to norm m_h and V to [-m_h, m_h]. [TH23] does not (D7): then nothing
-        bounds
-            the change by a user, and no noise has a finite guarantee.
+            bounds the change by a user, and no noise has a finite guarantee.
     """
 
     dimension: int

@@ -392,7 +392,7 @@ class StatisticsQuery(Query):
             raise LedgerError(f"only a trusted server releases sums on a schedule, got {self.schedule}; leave it out")
         elif (vector is not None) != (sent == "noisy") or (raw and sent == "noisy"):
             raise LedgerError(f"rewards are noisy where there is noise for them and for the rest; this has {self}")
-        if self.release not in (layout.release(self.clipped), layout.release(self.clipped, centered=True)):
+        if self.release != layout.release(self.clipped) and not self.centered:
             raise LedgerError(f"the mechanism's release must be the layout's, got {self.release} for {layout}")
         if type(law) not in (GramRelease, *GRAMS.values()):
             raise LedgerError(f"the kernels cannot run a mechanism of type {type(law).__name__}; add its release")
@@ -448,7 +448,7 @@ class StatisticsQuery(Query):
     @property
     def centered(self) -> bool:
         """Whether values are sent as their distance from the centre of their range."""
-        return self.release == self.layout.release(self.clipped, centered=True)
+        return self.clipped and self.release == self.layout.release(clipped=True, centered=True)
 
     @property
     def bounds(self) -> Float64Array:
@@ -479,7 +479,8 @@ class StatisticsQuery(Query):
             # The counter adds noise to Gram matrices and corrections alike.
             counter, row = self.counter, self.row
             line = (
-                "in units of their scales, two users' clipped statistics differ by at most "
+                f"in units of their scales, two users' statistics, clipped to {self.release.bounds[0]:g} at stage 1, "
+                "differ by at most "
                 f"{row.l1:.6g} in L1 and {row.l2:.6g} in L2, the sums over messages and stages"
             )
             channel = "sums of statistics"
@@ -487,8 +488,8 @@ class StatisticsQuery(Query):
         if isinstance(law, GramRelease):
             found = [Release("statistics", None, None, True, cells, entropy)]
         else:
-            # [TH23]'s features attain the Gaussian curve in four dimensions or more.
-            gaussian = isinstance(law, GramGaussian) and law.release.dimension >= 4
+            # [TH23]'s features attain the Gaussian curve in four dimensions or more, if V is not centred.
+            gaussian = isinstance(law, GramGaussian) and law.release.dimension >= 4 and not self.centered
             attained = isinstance(law.curve(), Unbounded) or gaussian
             found = [Release("statistics", law, None, attained, cells, entropy)]
         if self.rewards != "public":

@@ -39,7 +39,7 @@ def test_the_configs_have_the_papers_settings() -> None:
     for cell in load_cells(th23.CONFIG):
         mdp, flat = cell.env.build(), cell.parameters()
         assert isinstance(mdp, SignMixture)
-        assert (cell.episodes, mdp.horizon, mdp.n_agents, mdp.dimension) == (th23.EPISODES, th23.HORIZON, 2, 2)
+        assert (cell.episodes, mdp.horizon, mdp.n_agents, mdp.dimension) == (th23.EPISODES, th23.HORIZON, 2, 4)
         if flat["privacy.model"] != "none" and flat["privacy.clipping"] == "none":
             assert (flat["algorithm.bonus_scale"], flat["algorithm.shift_scale"]) == (1.0, 1.0)
             assert (flat["privacy.rewards"], flat["privacy.noise_scale"]) == ("open", 1.0)

@@ -207,7 +207,7 @@ NOISE: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("settings", NOISE, ids=str)
 def test_without_noise_the_sums_are_those_of_clipped_statistics(settings: dict[str, Any]) -> None:
-    raw = StatisticsPrivacy("none", rewards="open", clipping="device").build(LAYOUT, USERS, Streams(0, "raw"))
+    raw = StatisticsPrivacy("none", rewards="open", clipping="centered").build(LAYOUT, USERS, Streams(0, "raw"))
     users = records()
     assert max(np.linalg.norm(features, axis=2).max() for features, *_ in users) > 3.0  # some are cut
     # Short enough that neither norm clips them.

@@ -95,7 +95,8 @@ CHANGES: dict[tuple[str, str], Changes] = {
     },
     ("statistics", "none"): changes({}, rewards="public", clipping="device"),
     ("statistics", "jdp"): {
-        **changes(BUDGET, **GRAM, delta=1e-5, mechanism="gram_laplace", counter="kary_tree", releases="every_user")
+        **changes(BUDGET, **GRAM, delta=1e-5, mechanism="gram_laplace", counter="kary_tree", releases="every_user"),
+        **changes(BUDGET, clipping="device"),
     },
     ("statistics", "ldp"): {
         **changes(BUDGET, **GRAM, mechanism="gram_laplace", calibration="printed"),

@@ -26,7 +26,7 @@ def test_settings_are_those_of_what_is_released(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("section", "told"),
     [
-        (raw(LAPLACE, env={"name": "riverswim"}), "env: must be a linear mixture MDP of cooperating agents with"),
+        (raw(LAPLACE, env={"name": "riverswim"}), "env: must be a linear mixture MDP with"),
         *(
             (raw(privacy) | RELEASE, "release: must be false with algorithm ma_ldp, got True; its noise is proved")
             for privacy in (PRINTED, NONE, LAPLACE, GAUSSIAN)

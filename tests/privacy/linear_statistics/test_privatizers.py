@@ -88,7 +88,7 @@ def expected(given: Sums, clips: bool) -> tuple[np.ndarray, np.ndarray]:
     if clips:
         norms = np.linalg.norm(features, axis=2)
         features = features * np.minimum(1.0, BOUNDS / np.maximum(norms, 1e-300))[:, :, None]
-        targets = np.clip(targets, 0.0, BOUNDS)
+        targets = np.clip(targets, -BOUNDS, BOUNDS)
     features[:, -1] = 0.0
     return features[..., :, None] * features[..., None, :], features * targets[..., None]
 
@@ -292,7 +292,7 @@ def test_noise_and_shifts_are_those_of_a_counter_for_so_many_users(settings: dic
 
 
 def test_without_noise_releases_are_the_sums_and_corrections_those_since_the_last() -> None:
-    exact = StatisticsPrivacy("none", rewards="open", clipping="device").build(
+    exact = StatisticsPrivacy("none", rewards="open", clipping="centered").build(
         LAYOUT, USERS, Streams(0, "raw"), growth=GROWTH
     )
     raw, found = read(exact), read(scheduled(NO_NOISE))
@@ -455,8 +455,9 @@ def test_open_rewards_prove_nothing_and_the_certificate_says_why() -> None:
 @pytest.mark.parametrize(
     ("dimension", "settings", "attainable"),
     [
-        (4, {"mechanism": "gram_gaussian", "delta": DELTA}, True),
-        (3, {"mechanism": "gram_gaussian", "delta": DELTA}, False),
+        (4, {"mechanism": "gram_gaussian", "delta": DELTA, "clipping": "device"}, True),
+        (4, {"mechanism": "gram_gaussian", "delta": DELTA}, False),
+        (3, {"mechanism": "gram_gaussian", "delta": DELTA, "clipping": "device"}, False),
         (4, {}, False),
         (3, {"calibration": "printed", "clipping": "none", "rewards": "public"}, True),
     ],
@@ -546,7 +547,10 @@ def test_noise_is_compared_with_the_printed_scale_at_the_stages_with_data(kind: 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"clipping": "none"}, "^clipping must be auto or device with the certified calibration, got 'none'"),
+        (
+            {"clipping": "none"},
+            "^clipping must be auto or device or centered with the certified calibration, got 'none'",
+        ),
         ({"rewards": "open"}, "^rewards must be auto or noisy or public with the certified calibration, got 'open'"),
         ({"calibration": "printed", "rewards": "noisy"}, "^rewards must be auto or public or open with the printed"),
         ({"mechanism": "gram_gaussian"}, "^delta must be above 0 with certified gram_gaussian, got 0"),
