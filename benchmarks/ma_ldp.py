@@ -18,22 +18,15 @@ from dprl.envs import LinearMixtureMDP, NetworkMDP, RandomMixture
 from dprl.privacy import StatisticsPrivacy
 from dprl.privacy.mechanisms.gram import Gram
 
-EPSILON = 1.0
-
-
-# n agents with d features each, and the gap of the network.
-CASES = ((2, 2, 1 / 6), (2, 3, 1 / 6), (2, 4, 1 / 6), (3, 3, 0.02), (4, 3, 0.01))
-# Random mixtures.
-TABLES = (
-    {"n_states": 30, "n_actions": 4, "dimension": 4},
-    {"n_states": 50, "n_actions": 4, "dimension": 8},
-    {"n_states": 10, "n_actions": 3, "n_agents": 2, "dimension": 2},
+CASES = (
+    *(NetworkMDP(n, dimension=d, gap=gap) for n, d, gap in ((2, 2, 1 / 6), (2, 3, 1 / 6), (2, 4, 1 / 6), (4, 3, 0.01))),
+    *(RandomMixture(30, 4, 1, 4), RandomMixture(50, 4, 1, 8), RandomMixture(10, 3, 2, 2)),
 )
 
 
 def learner(env: LinearMixtureMDP) -> _MALDPLearner:
     """Return a learner behind certified Laplace noise."""
-    privacy = StatisticsPrivacy("ldp", EPSILON, rewards="public")
+    privacy = StatisticsPrivacy("ldp", 1.0, rewards="public")
     found: _MALDPLearner = built(MALDPConfig(), env, privacy)
     return found
 
@@ -47,22 +40,19 @@ def naive(env: LinearMixtureMDP) -> NaiveMALDP:
 
 def compared(env: LinearMixtureMDP, quick: bool) -> Row:
     """Return CPU microseconds per episode on one environment."""
-    agents = env.n_agents
     blocks, slow = Blocks(4, 10 if quick else 50), Blocks(2, 2 if quick else 5)
-    if agents <= 2:
+    if env.n_agents <= 2:
         blocks, slow = Blocks(200, 100 if quick else 400), Blocks(40, 3 if quick else 10)
     compiled, theirs = learner(env), naive(env)
     compiled.learn(10)
     theirs.run(2)
-    return {"n": agents, "S": env.n_states, "D": env.dimension, **race(compiled.learn, blocks, theirs.run, slow)}
+    sizes = {"env": env.name, "n": env.n_agents, "S": env.n_states, "D": env.dimension}
+    return {**sizes, **race(compiled.learn, blocks, theirs.run, slow)}
 
 
 def measure(quick: bool) -> Iterator[tuple[str, list[Row]]]:
-    title = "MA-LDP: CPU microseconds per episode, ours and NumPy with the tensor"
-    networks = [NetworkMDP(n_agents=n, dimension=d, gap=gap).build() for n, d, gap in CASES]
-    yield f"{title}: networks (H = 5, q = 1, Laplace noise)", [compared(env, quick) for env in networks]
-    tables = [RandomMixture(**sizes).build() for sizes in TABLES]
-    yield f"{title}: random mixtures (H = 10)", [compared(env, quick) for env in tables]
+    title = "MA-LDP: CPU microseconds per episode, ours and NumPy with the tensor (Laplace noise)"
+    yield title, [compared(spec.build(), quick) for spec in CASES]
 
 
 if __name__ == "__main__":

@@ -12,14 +12,7 @@ import torch
 
 from benchmarks.harness import Blocks, Row, command_line, race, repeated
 from benchmarks.naive_pgc import NaivePGC
-from dprl.algorithms.pgc_a3c.agent_batch import (
-    AgentBatch,
-    advance,
-    agent_batch,
-    deliver,
-    idle,
-    local_update,
-)
+from dprl.algorithms.pgc_a3c.agent_batch import AgentBatch, advance, agent_batch, deliver, idle, local_update
 from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.gradient import LossTables, loss_tables
 from dprl.algorithms.pgc_a3c.network import DIMENSION, initial_parameters

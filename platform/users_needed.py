@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -13,9 +12,7 @@ from dprl.platform.errors import broken_rule
 _KEYS = ["n_states", "n_actions", "horizon", "epsilon"]
 
 
-def users_needed(
-    n_states: int, n_actions: int, horizon: int, epsilon: float, model: Literal["jdp", "ldp"] = "jdp"
-) -> int:
+def users_needed(n_states: int, n_actions: int, horizon: int, epsilon: float, model: str = "jdp") -> int:
     """Return about how many users `bernstein_vi` needs until its regret per episode is half that of its first policy.
 
     Linear interpolation in logarithms between measurements on random MDPs (docs/users.md): central privacy at delta

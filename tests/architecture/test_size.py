@@ -6,7 +6,7 @@ import ast
 import re
 from pathlib import Path
 
-MOST_LINES = 43_411
+MOST_LINES = 43_391
 """Lines of Python below all FOLDERS, blank ones included. The target is 43,000."""
 MOST_CLASSES = 233
 """Public classes at module level, without benchmarks. The target is 270."""

@@ -64,10 +64,7 @@ def test_the_river_is_riverswim() -> None:
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "shape": ({"features": FEATURES[:, :, :1]}, r"^features must have shape \[S, A\^n, S, D\] with n = 1, got"),
     "agents": ({"n_agents": 3}, "^features must have shape .* with n = 3, got"),
-    "sums": (
-        {"theta": THETA * 0.9},
-        r"<features, theta> must sum to 1, got 0.9 at step 0, state 0 and joint action 0",
-    ),
+    "sums": ({"theta": THETA * 0.9}, r"<features, theta> must sum to 1, got 0.9 at step 0, state 0 and joint action 0"),
     "negative": ({"theta": np.array([1.2, -0.2]) * 2**0.5}, "theta must have a norm|must be at least 0, got -0.2 at"),
     "long features": (
         {"features": FEATURES * 2, "theta": THETA / 2},
