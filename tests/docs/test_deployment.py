@@ -133,7 +133,7 @@ def test_nobody_is_charged_twice_though_both_sides_are_killed(root: Path, tmp_pa
     kills = dict.fromkeys(users, 1)
     chance.shuffle(users)
     running: dict[int, tuple[subprocess.Popen[str], float]] = {}
-    deadline, next_death = time.monotonic() + PATIENCE, time.monotonic() + 6.0
+    deadline, next_death = time.monotonic() + PATIENCE, time.monotonic() + 2.0
     while users or running:
         assert time.monotonic() < deadline
         while users and len(running) < AT_ONCE:
@@ -161,9 +161,10 @@ def test_nobody_is_charged_twice_though_both_sides_are_killed(root: Path, tmp_pa
     assert charged == planned.capacity
     assert all(client.waiting is None for client in clients)
     if planned.server_noise:
-        with pytest.raises(LedgerError, match="begin in another folder with new users"):
-            server_privatizer(experiment, folder)
         counted = certificate["users"]
+        if counted:  # else every client was killed between charge and message
+            with pytest.raises(LedgerError, match="begin in another folder with new users"):
+                server_privatizer(experiment, folder)
     else:
         final = server_privatizer(experiment, folder, lambda _: None, arrays_of(experiment))
         counted = sum(last - first + 1 for first, last in final._counted.to_array().tolist())
