@@ -633,7 +633,7 @@ class MALDPConfig:
 
         Raises ValueError if the settings do not fit together.
         """
-        if self.stationary and len(env.transitions()) > 1:
+        if self.stationary and isinstance(env, LinearMixture) and len(env.theta) > 1:
             raise ValueError(
                 "stationary must be false on an environment with a theta for each step, got true; leave it out"
             )
