@@ -18,7 +18,7 @@ from dprl.envs import LinearMixtureMDP, NetworkMDP, RandomMixture
 from dprl.privacy import StatisticsPrivacy
 from dprl.privacy.mechanisms.gram import Gram
 
-CASES = (
+CASES: tuple[NetworkMDP | RandomMixture, ...] = (
     *(NetworkMDP(n, dimension=d, gap=gap) for n, d, gap in ((2, 2, 1 / 6), (2, 3, 1 / 6), (2, 4, 1 / 6), (4, 3, 0.01))),
     *(RandomMixture(30, 4, 1, 4), RandomMixture(50, 4, 1, 8), RandomMixture(10, 3, 2, 2)),
 )
