@@ -33,12 +33,11 @@ class TensorPlanner:
     """Backward induction with phi_V as a product of the tensor and V.
 
     betas float64[H] of an episode; floor: the least optimistic value; joint: whether V is the best joint action's Q;
-    centres float64[H]: taken off V in phi_V.
+    centered: whether phi_V is of V minus the centre of its range.
     """
 
-    def __init__(self, env: LinearMixtureMDP, floor: float, joint: bool = False, centres: Floats | None = None) -> None:
-        self.env, self.floor, self.joint = env, floor, joint
-        self.centres = np.zeros(env.horizon) if centres is None else centres
+    def __init__(self, env: LinearMixtureMDP, floor: float, joint: bool = False, centered: bool = False) -> None:
+        self.env, self.floor, self.joint, self.centered = env, floor, joint, centered
         self.tensor = feature_tensor(env)
 
     def plan(self, agent: int, theta: Floats, inverse: Floats, rewards: Floats, betas: Floats) -> tuple[Floats, ...]:
@@ -52,10 +51,11 @@ class TensorPlanner:
         q, values = np.zeros((horizon, env.n_states, n_joint)), np.zeros((horizon + 1, env.n_states))
         least = np.zeros((horizon, env.n_states, env.n_actions))
         for h in range(horizon - 1, -1, -1):
-            features[h] = np.einsum("satd,t->sad", self.tensor, values[h + 1] - self.centres[h])
+            centre = (values[h + 1].min() + values[h + 1].max()) / 2.0 if self.centered else 0.0
+            features[h] = np.einsum("satd,t->sad", self.tensor, values[h + 1] - centre)
             form = np.einsum("sad,de,sae->sa", features[h], inverse[h], features[h])
             bonus = betas[h] * np.sqrt(np.maximum(form, 0.0))
-            paid = rewards[h].reshape(env.n_states, -1) + self.centres[h]
+            paid = rewards[h].reshape(env.n_states, -1) + centre
             q[h] = np.minimum(horizon - h, paid + features[h] @ theta[h] + bonus)
             q[h] = np.maximum(q[h], self.floor)
             by_agent = q[h].reshape((env.n_states,) + (env.n_actions,) * env.n_agents)
@@ -78,7 +78,7 @@ class NaiveMALDP:
         self.env, self.beta_rates, self.shift_rates, self.scales = env, beta_rates, shift_rates, scales
         self.generator = np.random.default_rng(seed)
         self.bounds = np.arange(env.horizon - 1.0, -1.0, -1.0) / 2.0
-        self.planner = TensorPlanner(env, floor=0.0, centres=self.bounds)
+        self.planner = TensorPlanner(env, floor=0.0, centered=True)
         self.transitions = env.transitions()[0]
         self.paid = env.joint().rewards[0]
         n, horizon, dimension = env.n_agents, env.horizon, env.dimension
@@ -103,7 +103,7 @@ class NaiveMALDP:
             action = policy[h, state]
             after = self.generator.choice(env.n_states, p=self.transitions[state, action])
             for i in range(n):
-                self._report(i, h, plans[i][0][h, state, action], plans[i][2][h + 1, after] - self.bounds[h])
+                self._report(h, i, plans[i][0][h, state, action], plans[i][2][h + 1], after)
             state = after
         return self.optimal - self._value(policy)
 
@@ -122,9 +122,12 @@ class NaiveMALDP:
         best = least == least.max(axis=2, keepdims=True)
         return np.asarray(np.argmax(best * self.generator.random(least.shape), axis=2))
 
-    def _report(self, agent: int, h: int, feature: Floats, value: float) -> None:
+    def _report(self, h: int, agent: int, feature: Floats, values: Floats, after: int) -> None:
         bound, dimension = self.bounds[h], feature.shape[0]
-        share = min(1.0, bound / max(float(np.linalg.norm(feature)), 1e-300))
+        half = (values.max() - values.min()) / 2.0
+        stretch = bound / half if half > 1e-9 * bound else 1.0
+        share = min(stretch, bound / max(float(np.linalg.norm(feature)), 1e-300))
+        value = values[after] - (values.max() + values.min()) / 2.0
         noise = self.generator.laplace(0.0, self.scales[h], (dimension, dimension))
         symmetric = np.triu(noise) + np.triu(noise, 1).T
         self.gram[agent, h] += np.outer(share * feature, share * feature) + symmetric

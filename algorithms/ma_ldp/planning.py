@@ -9,6 +9,7 @@ whole vectors.
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from typing import NamedTuple, cast
 
@@ -119,11 +120,14 @@ class Planning(NamedTuple):
 
     features float64[S', D, S A^n]: of an environment with a table, and moves int64[A^n, n]: each agent's action in a
     joint one; else empty. lists: the successors of each state with sign features; actions float64[A, d-1]: vectors of
-    one agent's actions. n_agents: n. centres float64[H]: taken off the values in phi_V. floor: the least optimistic
-    value, 0, or -inf as in the paper. joint: whether V is the best joint action's Q instead of the maxmin of line 17.
+    one agent's actions. n_agents: n. spans float64[H]: the largest absolute value that is sent, if values are sent
+    about the centre of their range and stretched to this span; else 0. floor: the least optimistic value, 0, or -inf as
+    in the paper. joint: whether V is the best joint action's Q instead of the maxmin of line 17.
+
     The plan, with W = S, padded with sign features: values float64[M, H+1, W]: V_{k,h}. slopes, levels float64[M, H, n,
     W]: c and k of phi_V; or phis float64[M, H, D, S A^n]: phi_V. chances float64[H, S, n, A]: probability of each
-    agent's action; ties are broken at random.
+    agent's action; ties are broken at random. centres, stretches float64[M, H]: stretch (V - centre) is sent, and phi_V
+    is of V - centre.
     """
 
     features: Float64Array
@@ -131,7 +135,7 @@ class Planning(NamedTuple):
     lists: SuccessorLists
     actions: Float64Array
     n_agents: int
-    centres: Float64Array
+    spans: Float64Array
     floor: float
     joint: bool
     values: Float64Array
@@ -139,6 +143,8 @@ class Planning(NamedTuple):
     levels: Float64Array
     phis: Float64Array
     chances: Float64Array
+    centres: Float64Array
+    stretches: Float64Array
     scratch: _Scratch
 
 
@@ -147,7 +153,7 @@ def padded(n_states: int) -> int:
     return -(-n_states // _LANES) * _LANES
 
 
-def planning(mdp: LinearMixtureMDP, centres: Float64Array, floor: float, joint: bool, n_messages: int) -> Planning:
+def planning(mdp: LinearMixtureMDP, spans: Float64Array, floor: float, joint: bool, n_messages: int) -> Planning:
     """Return the constants for `mdp`, and the first plan: uniform actions. n_messages: M; the others: see Planning."""
     n, horizon, n_states, n_actions = mdp.n_agents, mdp.horizon, mdp.n_states, mdp.n_actions
     none, width, length = np.zeros((0, 0), dtype=np.int64), n_states, 0
@@ -165,7 +171,7 @@ def planning(mdp: LinearMixtureMDP, centres: Float64Array, floor: float, joint: 
         lists=lists,
         actions=actions,
         n_agents=n,
-        centres=centres,
+        spans=spans,
         floor=floor,
         joint=joint,
         values=np.zeros((n_messages, horizon + 1, width)),
@@ -173,6 +179,8 @@ def planning(mdp: LinearMixtureMDP, centres: Float64Array, floor: float, joint: 
         levels=np.zeros((n_messages, horizon, n_signs, width)),
         phis=np.zeros((n_messages, horizon, features.shape[1], n_pairs)),
         chances=np.full((horizon, n_states, n, n_actions), 1.0 / n_actions),
+        centres=np.zeros((n_messages, horizon)),
+        stretches=np.ones((n_messages, horizon)),
         scratch=_Scratch.empty(n, n_actions, length, width, n_pairs),
     )
 
@@ -194,6 +202,8 @@ def make_plan(
         # An agent's own estimate decides its actions, a shared one those of all agents.
         begin, end = (0, planning.n_agents) if n_messages == 1 else (m, m + 1)
         for h in range(horizon - 1, -1, -1):
+            if planning.spans[h] > 0.0:
+                _centre(planning, m, h)
             if planning.features.shape[0] > 0:
                 cut += _fill_from_table(
                     planning, m, h, estimates[m, h], inverses[m, h], rewards[m, h], betas[h], begin, end
@@ -213,6 +223,18 @@ def make_plan(
 
 
 @no_alloc_kernel
+def _centre(planning: Planning, m: int, h: int) -> None:
+    """Fill the centre of the next stage's values and the stretch of their range to the span."""
+    values, low, high = planning.values[m, h + 1], math.inf, -math.inf
+    for s in range(planning.chances.shape[1]):
+        low, high = min(low, values[s]), max(high, values[s])
+    half = 0.5 * (high - low)
+    planning.centres[m, h] = low + half
+    # Equal values say nothing, and are not stretched.
+    planning.stretches[m, h] = planning.spans[h] / half if half > 1e-9 * planning.spans[h] else 1.0
+
+
+@no_alloc_kernel
 def _fill_from_table(
     planning: Planning,
     m: int,
@@ -229,11 +251,12 @@ def _fill_from_table(
     theta float64[D], inverse float64[D, D]: of Sigma; rewards float64[R].
     """
     phi, values, q, form = planning.phis[m, h], planning.values[m, h + 1], planning.scratch.q, planning.scratch.form
-    centre, cap, n_joint = planning.centres[h], float(planning.chances.shape[0] - h), planning.moves.shape[0]
+    centre, cap, n_joint = planning.centres[m, h], float(planning.chances.shape[0] - h), planning.moves.shape[0]
     pairs, dimension = q.shape[0], phi.shape[0]
     flat = phi.reshape(dimension * pairs)
     flat[:] = 0.0
-    for after in range(values.shape[0]):
+    last = h == planning.chances.shape[0] - 1
+    for after in range(0 if last else values.shape[0]):  # no value follows the last stage
         value, row = values[after] - centre, planning.features[after].reshape(dimension * pairs)
         for x in range(flat.shape[0]):
             flat[x] += value * row[x]
@@ -249,7 +272,7 @@ def _fill_from_table(
             other, entry = phi[j], inverse[i, j] if i == j else 2.0 * inverse[i, j]
             for x in range(pairs):
                 form[x] += entry * own[x] * other[x]
-    cut, last = 0, h == planning.chances.shape[0] - 1
+    cut = 0
     for x in range(pairs):
         value = q[x] + beta * np.sqrt(max(form[x], 0.0))
         cut += not last and value >= cap
@@ -284,7 +307,7 @@ def _fill_from_forms(
     theta float64[D], inverse float64[D, D]: of Sigma; rewards float64[W].
     """
     scratch, slopes, levels = planning.scratch, planning.slopes[m, h], planning.levels[m, h]
-    values, centre, shifted, stage = planning.values[m, h + 1], planning.centres[h], scratch.shifted, scratch.stage
+    values, centre, shifted, stage = planning.values[m, h + 1], planning.centres[m, h], scratch.shifted, scratch.stage
     for s in range(shifted.shape[0]):
         shifted[s], stage[s] = values[s] - centre, rewards[s] + centre
     for s in range(planning.lists.first.shape[0] - 1):

@@ -83,8 +83,8 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
             0); 'every_user': for a release after every user.
         calibration: source of the scale.
         clipping: of features and values: 'device' to H - h; 'centered' to half of it, with values about the centre of
-            their range, so that noise is a quarter; 'none'. 'auto': centered if certified, none if printed or without
-            privacy.
+            their range and stretched to fill it, for a quarter of the noise; 'none'. 'auto': centered if certified,
+            none if printed or without privacy.
         bound_ratio: B / b of the printed bounded Laplace law, which the paper leaves open.
         noise_scale: multiplies printed scales, to illustrate learning with less noise.
 

@@ -174,8 +174,8 @@ class GramRelease:
     ) -> GramRelease:
         """Return the release for values in [0, H - h] after stage h: m_h = H - h, 0 at the last stage.
 
-        centered: V - (H - h) / 2 is sent instead of V, and phi is of these values: m_h = (H - h) / 2. Probabilities sum
-        to 1, so learners add the centre again, and noise is a quarter.
+        centered: V minus the centre of its range is sent instead of V, and phi is of these values: m_h = (H - h) / 2.
+        Probabilities sum to 1, so learners add the centre again, and noise is a quarter.
         """
         span = 0.5 if centered else 1.0
         return cls(dimension, tuple(span * (horizon - h) for h in range(1, horizon + 1)), n_messages, clipped)

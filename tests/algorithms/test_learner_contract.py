@@ -280,6 +280,7 @@ CHANGES: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
         "share": (True, {"value": "joint"}), "reward_step": (0.1, {}), "reward_decay": (0.6, {}),
         "replan_growth": (0.5, {}), "graph": ("line", {}), "ridge": (0.5, {"bonus_scale": 0.001}),
         "eta": (0.1, {"bonus_scale": 0.001}), "stationary": (True, {"bonus_scale": 0.001}),
+        "preset": ("tuned", {"bonus_scale": None}),
     },
 }  # fmt: skip
 KINDS = {"share": "none, clipped", "shift_scale": "laplace"}

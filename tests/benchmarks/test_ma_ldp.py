@@ -38,12 +38,12 @@ def test_the_tensor_gives_the_transitions() -> None:
 @pytest.mark.parametrize("joint", [False, True])
 def test_plans_are_those_of_the_tensor(env: LinearMixtureMDP, floor: float, joint: bool) -> None:
     n, generator = env.n_agents, np.random.default_rng(env.dimension)
-    centres = np.arange(env.horizon - 1.0, -1.0, -1.0) / 2.0 if floor == 0.0 else np.zeros(env.horizon)
-    tensor = TensorPlanner(env, floor, joint, centres)
+    spans = np.arange(env.horizon - 1.0, -1.0, -1.0) / 2.0 if floor == 0.0 else np.zeros(env.horizon)
+    tensor = TensorPlanner(env, floor, joint, centered=floor == 0.0)
     for radius in (0.0, 0.3, 30.0):
         theta, inverse, rewards = random_estimates(env, generator)
         # Some values below 0, some above the cap.
-        box = planning(env, centres, floor, joint, n)
+        box = planning(env, spans, floor, joint, n)
         rewards = 2.0 * rewards - 1.0
         radii = np.full(env.horizon, radius)
         _, cut = make_plan(box, theta, inverse, padded(box, rewards), radii)
