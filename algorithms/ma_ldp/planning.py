@@ -1,16 +1,14 @@
 """Backward induction of MA-LDP: optimistic values, then each agent's maxmin action.
 
 With features as a table, phi_V of all states and joint actions is a product of the table and V. With sign features the
-tensor is never built. An agent's part of phi_V(s, a) is (c[s, i] a_i, k[s, i]), linear in its action. `plain_q` defines
-Q for all joint actions. For speed <theta, phi_V> is a sum over agents, and phi_V^T Sigma^-1 phi_V one over agents and
-pairs of agents: tables over one or two agents' actions, times factors of the state. Loops run over states, padded to
-whole vectors.
+tensor is never built. An agent's part of phi_V(s, a) is (c[s, i] a_i, k[s, i]), linear in its action: <theta, phi_V> is
+a sum over agents, and phi_V^T Sigma^-1 phi_V one over agents and pairs of agents, tables over one or two agents'
+actions, times factors of the state. Loops run over states, padded to whole vectors.
 """
 
 from __future__ import annotations
 
 import math
-from itertools import product
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -23,30 +21,6 @@ from dprl.envs.network_mdp.sparse import action_vectors
 
 _LANES = 16
 """States are padded to a multiple of this, because compilers do not vectorise a shorter remainder."""
-
-
-def plain_q(
-    actions: Float64Array,
-    theta: Float64Array,
-    inverse: Float64Array,
-    slopes: Float64Array,
-    levels: Float64Array,
-    rewards: Float64Array,
-    beta: float,
-) -> dict[tuple[int, ...], Float64Array]:
-    """Return r + <theta, phi_V> + beta |Sigma^(-1/2) phi_V| float64[W] of each joint action, before any cut.
-
-    actions float64[A, d-1]; theta float64[D], inverse float64[D, D]: of Sigma; slopes, levels float64[n, W]: c and k of
-    phi_V; rewards float64[W].
-
-    Paper: [TH23] Algorithm 1, line 10.
-    """
-    found = {}
-    for joint in product(range(len(actions)), repeat=len(slopes)):
-        parts = [np.vstack([actions[a][:, None] * c, k]) for a, c, k in zip(joint, slopes, levels, strict=True)]
-        phi = np.concatenate(parts)
-        found[joint] = rewards + theta @ phi + beta * np.sqrt(np.einsum("is,ij,js->s", phi, inverse, phi))
-    return found
 
 
 class _Scratch(NamedTuple):
