@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 import os
 import re
+import shutil
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -82,3 +84,21 @@ def pytest_collection() -> Generator[None, object, object]:
 def root() -> Path:
     """Return the repository's root folder."""
     return _ROOT
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Return headless Chromium, with logs of its console (`browser`) and of its requests (`performance`)."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    program, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if program is None or driver is None:
+        pytest.skip("chromium or chromedriver is not installed (Debian: apt-get install chromium chromium-driver)")
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    flags = "headless no-sandbox disable-gpu disable-quic disable-dev-shm-usage no-first-run disable-sync"
+    for flag in (*flags.split(), "disable-background-networking", "disable-component-update", "window-size=1600,1200"):
+        options.add_argument(f"--{flag}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    session = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    yield session
+    session.quit()

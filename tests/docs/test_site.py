@@ -1,11 +1,16 @@
-"""The documentation site: it builds without a warning, has every page, and loads nothing from other hosts."""
+"""The documentation site: it builds without a warning, has every page, and loads nothing from other hosts.
+
+The last is read in its sources, and seen in a browser.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -46,6 +51,49 @@ def test_pages_load_nothing_from_other_hosts(site: Path) -> None:
         loaded = [first or second for first, second in LOADED.findall(page.read_text())]
         assert loaded
         assert not [url for url in loaded if "//" in url], page
+
+
+def requests(browser: Any, address: str, width: int = 1400) -> list[str]:
+    """Show a page in a window of this width and return all addresses that it asks for elsewhere."""
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    browser.get(address)
+    return seen(browser)
+
+
+def seen(browser: Any) -> list[str]:
+    """Return the addresses elsewhere that the browser has asked for since the last call."""
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    urls = [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
+    assert urls
+    return [url for url in urls if not url.startswith(("file:", "data:", "blob:", "about:"))]
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_pages_fit_a_phone_and_ask_no_other_host(site: Path, browser: Any, tmp_path: Path) -> None:
+    for page in site.rglob("*.html"):
+        if page.name != "404.html":  # for servers: its links begin at the root
+            assert requests(browser, page.as_uri(), 400) == [], page
+            assert browser.execute_script("return document.documentElement.scrollWidth") <= 400, page
+    other = "http://127.0.0.1:9/a.png"
+    (tmp_path / "page.html").write_text(f"<img src='{other}'>")
+    assert requests(browser, (tmp_path / "page.html").as_uri()) == [other]
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_search_finds_pages_without_a_server(site: Path, browser: Any) -> None:
+    from selenium.webdriver.support.ui import WebDriverWait  # noqa: PLC0415
+
+    assert requests(browser, (site / "extending" / "index.html").as_uri()) == []
+    field = browser.find_element("css selector", "input.md-search__input")
+    field.click()
+    field.send_keys("binary tree")
+    links = "return [...document.querySelectorAll('.md-search-result__link')].map(link => link.href)"
+    found = WebDriverWait(browser, 20).until(lambda shown: shown.execute_script(links))
+    assert any("counters.html" in url for url in found), found
+    assert seen(browser) == []
 
 
 def test_the_api_page_has_every_public_name(site: Path) -> None:

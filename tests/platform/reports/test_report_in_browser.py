@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +12,6 @@ from dprl.platform.reports.report import SweepReport
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
-_FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 _CONTRAST = """
 const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
 function rgba(text) {
@@ -70,22 +58,6 @@ return wide;
 @pytest.fixture(scope="module")
 def address(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     return SweepReport.of(finished, ["small"]).write(tmp_path_factory.mktemp("page"), "a test")[0].as_uri()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    program, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if program is None or driver is None:
-        pytest.skip("chromium or chromedriver is not installed (Debian: apt-get install chromium chromium-driver)")
-    options = webdriver.ChromeOptions()
-    options.binary_location = program
-    for word in _FLAGS:
-        options.add_argument(word)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    found = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    yield found
-    found.quit()
 
 
 def show(browser: Any, address: str, width: int) -> None:
