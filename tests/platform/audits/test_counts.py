@@ -12,8 +12,8 @@ from dprl.platform.audits import COUNT_PROBES, audit_experiment, count_privatize
 from dprl.platform.command_line import main
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
-from dprl.platform.reports.audits import outcome
-from dprl.privacy.audits.findings import NoiseProof
+from dprl.platform.reports.audits import block, outcome
+from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof
 
 RUNS = "3000"
 CONFIG = """
@@ -173,3 +173,29 @@ def test_the_last_line_names_five_that_fail_and_counts_the_others() -> None:
     assert outcome("abcdef", 9).endswith(
         "claims fail in 6 of 9 audited, by proof or by sampling: a; b; c; d; e; and 1 more"
     )
+
+
+@pytest.mark.parametrize(
+    ("bounds", "told"),
+    [
+        ([(0.5, 0.2), (1.5, 0.1), (1.0, 0.3)], "NOT REFUTED: claimed (2, 0.3), measured epsilon >= 1.5"),
+        ([(2.5, 0.0), (3.0, 0.0), (1.0, 0.0)], "REFUTED: claimed (2, 0.3), measured epsilon >= 3"),
+        ([(2.5, 0.0, 9.0), (2.1, 0.0), (0.0, 0.0)], "REFUTED: claimed (2, 0.3), measured epsilon >= 2.1"),
+        (
+            [(8.8, 0.0, 9.0), (8.5, 0.0, 9.0, 8.0), (0.0, 0.0)],
+            "THE PROOF IS WRONG: claimed (2, 0.3), measured epsilon >= 8.5",
+        ),
+        ([(0.0, 0.31), (0.0, 0.4), (0.0, 0.2)], "REFUTED: claimed (2, 0.3), measured delta >= 0.4"),
+    ],
+)
+def test_the_first_line_has_the_measurement_that_decides(bounds: list[tuple[float, ...]], told: str) -> None:
+    """One that refutes, else one that contradicts the proof, else any: of these the largest, wherever it stands."""
+
+    def finding(epsilon: float, delta: float, claimed: float = 2.0, proved: float = 9.0) -> Finding:
+        claim, proof = Claim(2.0, 0.3, "paper"), NoiseProof(proved, "upper", proved, 1.0)
+        there = Measurement("two worlds", "a probe", Claim(claimed, 0.3, "a probe"), proof, epsilon, delta, 0.975, 1000)
+        return Finding("one", "noise", claim, proof, there)
+
+    findings = [finding(*bound) for bound in bounds]
+    for order in (findings, findings[::-1]):
+        assert " ".join(block("one", order).split()).startswith(f"one: {told}")
