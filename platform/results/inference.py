@@ -167,7 +167,7 @@ def simultaneous_band(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     the curve. That is found by a multiplier bootstrap of whole curves: seeds' deviations from their mean are mixed with
     normal weights, so a resample is as many curves with the covariance that was seen, and each resample is studentised
     by its own spread. For a single point this is Student's interval, whatever the number of seeds, where a percentile
-    bootstrap is far too narrow. With few seeds it assumes normal curves; docs/reports.md has the coverage. The half
+    bootstrap is far too narrow. With few seeds it assumes normal curves; docs/statistics.md has the coverage. The half
     width is NaN below 3 seeds. The resamples are always the same.
     """
     seeds, mean = len(curves), curves.mean(axis=0)

@@ -198,7 +198,7 @@ def test_smooth_curves_are_covered(seeds: int) -> None:
 
 @pytest.mark.parametrize(("seeds", "at_least"), [(3, 0.82), (5, 0.91), (10, 0.93), (20, 0.935)])
 def test_rough_curves_are_covered_nearly_as_often(seeds: int, at_least: float) -> None:
-    """The coverage of random walks stated in docs/reports.md: false-alarm rate 1e-3."""
+    """The coverage of random walks stated in docs/statistics.md: false-alarm rate 1e-3."""
     assert coverage(cumulative, np.arange(1.0, POINTS + 1), seeds) >= least(at_least)
 
 
