@@ -22,8 +22,8 @@ def sources(root: Path, folders: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
                 yield path.relative_to(root), path.read_text()
 
 
-def length_complaints(root: Path) -> list[str]:
-    """Return files and functions that are too long; docstrings count."""
+def test_files_and_functions_are_short(root: Path) -> None:
+    """There are no files and functions that are too long; docstrings count."""
     complaints = []
     for path, source in sources(root, EVERYWHERE):
         lines = len(source.splitlines())
@@ -34,7 +34,7 @@ def length_complaints(root: Path) -> list[str]:
                 length = (node.end_lineno or node.lineno) - node.lineno + 1
                 if length > MOST_FUNCTION_LINES:
                     complaints.append(f"{path}: {node.name} has {length} lines, at most {MOST_FUNCTION_LINES}")
-    return complaints
+    assert complaints == []
 
 
 def swallows(handler: ast.ExceptHandler) -> bool:
@@ -47,8 +47,8 @@ def swallows(handler: ast.ExceptHandler) -> bool:
     return any(isinstance(node, ast.Name) and node.id in SWALLOWERS for node in ast.walk(handler.type))
 
 
-def error_complaints(root: Path) -> list[str]:
-    """Return assertions in the code folders, and handlers there and in benchmarks that catch everything."""
+def test_errors_are_named(root: Path) -> None:
+    """There are no assertions in the code folders, and handlers there and in benchmarks that catch everything."""
     complaints = []
     for path, source in sources(root, (*TOP_FOLDERS, "benchmarks")):
         for node in ast.walk(ast.parse(source)):
@@ -56,7 +56,7 @@ def error_complaints(root: Path) -> list[str]:
                 complaints.append(f"{path}:{node.lineno}: raise an error that names rule, value and remedy")
             if isinstance(node, ast.ExceptHandler) and swallows(node):
                 complaints.append(f"{path}:{node.lineno}: name the errors that are expected here")
-    return complaints
+    assert complaints == []
 
 
 def undocumented(trees: Sequence[ast.Module]) -> list[str]:
@@ -90,32 +90,20 @@ def compiles(node: ast.AST) -> bool:
     return any(name.partition(".")[0] == "numba" for name in names)
 
 
-def compilation_complaints(root: Path) -> list[str]:
-    """Return files that compile by themselves.
+def test_kernels_are_compiled_in_one_way(root: Path) -> None:
+    """There are no files that compile by themselves.
 
     Numba's cache checks the caller's file only, so a changed callee elsewhere would be ignored. `compiled.py` names its
     folder by a digest of all code.
     """
-    return [
+    assert [
         f"{path}: compile through package/compiled.py"
         for path, source in sources(root, TOP_FOLDERS)
         if path.name != "compiled.py" and "numba" in source and any(map(compiles, ast.walk(ast.parse(source))))
-    ]
-
-
-def test_files_and_functions_are_short(root: Path) -> None:
-    assert length_complaints(root) == []
-
-
-def test_errors_are_named(root: Path) -> None:
-    assert error_complaints(root) == []
+    ] == []
 
 
 def test_methods_are_documented(root: Path) -> None:
     assert undocumented([ast.parse(source) for _, source in sources(root, (*TOP_FOLDERS, "package"))]) == []
     bases = "class A:\n def f(self): 'What it does.'\nclass B(A):\n def f(self): ...\n def g(self): ..."
     assert undocumented([ast.parse(bases)]) == ["B.g"]
-
-
-def test_kernels_are_compiled_in_one_way(root: Path) -> None:
-    assert compilation_complaints(root) == []

@@ -104,8 +104,8 @@ def allowed_libraries(relative: Path) -> set[str]:
     return LIBRARIES[max(covering, key=len)] | {"dprl"}
 
 
-def direction_complaints(root: Path) -> list[str]:
-    """Return forbidden imports between code folders."""
+def test_imports_go_one_way(root: Path) -> None:
+    """There are no forbidden imports between code folders."""
     complaints = []
     for room, known in MAY_IMPORT.items():
         for path in python_files(root / room):
@@ -115,11 +115,11 @@ def direction_complaints(root: Path) -> list[str]:
                 allowed = known | FOR_ALL | ({"papers"} if relative in OPENS_PAPERS else set())
                 if parts[0] == "dprl" and parts[1] not in allowed:
                     complaints.append(f"{relative}:{line}: {room} must not import dprl.{parts[1]}")
-    return complaints
+    assert complaints == []
 
 
-def order_complaints(root: Path) -> list[str]:
-    """Return imports of a part of a folder by an earlier one, and parts that have no place in the order."""
+def test_imports_within_a_room_go_one_way(root: Path) -> None:
+    """There are no imports of a part of a folder by an earlier one, and parts that have no place in the order."""
     complaints = []
     paths = [path.relative_to(root) for room in ORDER for path in python_files(root / room)]
     for relative in paths:
@@ -135,7 +135,7 @@ def order_complaints(root: Path) -> list[str]:
             other = [*module.split("."), name, ""][2] if module.startswith(f"dprl.{room}") else ""
             if other in later:
                 complaints.append(f"{relative}:{line}: {part} must not import {other}")
-    return complaints
+    assert complaints == []
 
 
 def module_imports(root: Path) -> dict[str, set[str]]:
@@ -151,8 +151,8 @@ def module_imports(root: Path) -> dict[str, set[str]]:
     return found
 
 
-def library_complaints(root: Path) -> list[str]:
-    """Return imports of a library that does not belong in the folder."""
+def test_each_room_uses_its_own_libraries(root: Path) -> None:
+    """There are no imports of a library that does not belong in the folder."""
     complaints = []
     for room in MAY_IMPORT:
         for path in python_files(root / room):
@@ -161,11 +161,11 @@ def library_complaints(root: Path) -> list[str]:
                 library = module.split(".")[0]
                 if library and library not in sys.stdlib_module_names | allowed_libraries(relative):
                     complaints.append(f"{relative}:{line}: {library} does not belong in {relative.parent}/")
-    return complaints
+    assert complaints == []
 
 
-def bare_complaints(root: Path) -> list[str]:
-    """Return relative imports, and imports that find our folders other than as dprl.X."""
+def test_no_bare_or_relative_imports(root: Path) -> None:
+    """There are no relative imports, and imports that find our folders other than as dprl.X."""
     complaints = []
     for folder in (*MAY_IMPORT, "benchmarks", "tests"):
         for path in python_files(root / folder):
@@ -174,24 +174,8 @@ def bare_complaints(root: Path) -> list[str]:
                 ours = module.startswith("platform.") or (module == "platform" and name and not hasattr(platform, name))
                 if top in BARE or ours or module.startswith("."):
                     complaints.append(f"{path.relative_to(root)}:{line}: write `from dprl.X import`, not {module}")
-    return complaints
-
-
-def test_imports_go_one_way(root: Path) -> None:
-    assert direction_complaints(root) == []
-
-
-def test_imports_within_a_room_go_one_way(root: Path) -> None:
-    assert order_complaints(root) == []
+    assert complaints == []
 
 
 def test_modules_import_each_other_in_one_direction(root: Path) -> None:
     list(TopologicalSorter(module_imports(root)).static_order())
-
-
-def test_each_room_uses_its_own_libraries(root: Path) -> None:
-    assert library_complaints(root) == []
-
-
-def test_no_bare_or_relative_imports(root: Path) -> None:
-    assert bare_complaints(root) == []

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import yaml
 
-TOP_FOLDERS = ("privacy", "envs", "algorithms", "platform", "papers")
+from tests.architecture.test_code import TOP_FOLDERS
+
 WITHOUT_ROOM = {"dprl", "dprl.tune_configs", "dprl.extending"}
 """Packages outside the code folders: `dprl` itself, in package/, and the configs."""
 DRAWERS = {"utils", "util", "common", "helpers", "helper", "misc", "shared"}
@@ -41,16 +42,16 @@ def packages(root: Path) -> set[str]:
     return set(project["tool"]["setuptools"]["packages"])
 
 
-def packaging_complaints(root: Path) -> list[str]:
-    """Return code folders that are not packaged and packages that do not exist."""
+def test_every_code_folder_is_packaged(root: Path) -> None:
+    """There are no code folders that are not packaged and packages that do not exist."""
     present = {f"dprl.{'.'.join(folder.parts)}" for folder in code_folders(root)}
     listed = packages(root) - WITHOUT_ROOM
     unlisted = [f"pyproject.toml does not list {name}" for name in sorted(present - listed)]
-    return unlisted + [f"pyproject.toml lists {name}, which has no code" for name in sorted(listed - present)]
+    assert unlisted + [f"pyproject.toml lists {name}, which has no code" for name in sorted(listed - present)] == []
 
 
-def shadowing_complaints(root: Path) -> list[str]:
-    """Return files and folders that would hide the standard library's `platform` or the installed `dprl`."""
+def test_nothing_hides_platform_or_dprl(root: Path) -> None:
+    """There are no files and folders that would hide the standard library's `platform` or the installed `dprl`."""
     complaints = []
     if (root / "platform" / "__init__.py").exists():
         complaints.append("platform/__init__.py hides the standard library's platform: remove it")
@@ -58,7 +59,7 @@ def shadowing_complaints(root: Path) -> list[str]:
         complaints.append("dprl at the root hides the installed package: remove it")
     regular = (folder for folder in code_folders(root) if folder != Path("platform"))
     missing = (folder for folder in regular if not (root / folder / "__init__.py").exists())
-    return complaints + [f"{folder}/__init__.py is missing" for folder in missing]
+    assert complaints + [f"{folder}/__init__.py is missing" for folder in missing] == []
 
 
 TOOLS = {"dev", "docs"}
@@ -75,8 +76,8 @@ def library_names(root: Path, *, tools: bool) -> set[str]:
     return {IMPORTED_AS.get(name, name.replace("-", "_")) for name in names}
 
 
-def name_complaints(root: Path) -> list[str]:
-    """Return modules named after the standard library or a library, or with miscellaneous names."""
+def test_module_names(root: Path) -> None:
+    """There are no modules named after the standard library or a library, or with miscellaneous names."""
     taken = set(sys.stdlib_module_names) | library_names(root, tools=True) | MORE_LIBRARIES
     complaints = []
     for path in modules(root):
@@ -84,11 +85,11 @@ def name_complaints(root: Path) -> list[str]:
             complaints.append(f"{path}: a library has this name")
         if path.stem in DRAWERS:
             complaints.append(f"{path}: name it after what it does")
-    return complaints
+    assert complaints == []
 
 
-def dependency_complaints(root: Path) -> list[str]:
-    """Return libraries that the code folders import and pyproject.toml does not list, and the other way round."""
+def test_dependencies_are_those_that_are_imported(root: Path) -> None:
+    """There are no libraries that the code folders import and pyproject.toml does not list, and the other way round."""
     imported: set[str] = set()
     for path in modules(root):
         if path.suffix == ".py":
@@ -100,37 +101,17 @@ def dependency_complaints(root: Path) -> list[str]:
     declared = library_names(root, tools=False)
     unlisted = [f"pyproject.toml does not list {name}" for name in sorted(used - declared)]
     unused = sorted(declared - used - LOADED_BY_NAME)
-    return unlisted + [f"pyproject.toml lists {name}, which nothing imports" for name in unused]
+    assert unlisted + [f"pyproject.toml lists {name}, which nothing imports" for name in unused] == []
 
 
-def config_complaints(root: Path) -> list[str]:
-    """Return configs whose name is not their file's."""
+def test_configs_are_named_like_their_files(root: Path) -> None:
+    """There are no configs whose name is not their file's."""
     complaints = []
     for path in sorted((root / "tune_configs").glob("*.y*ml")):
         name = yaml.safe_load(path.read_text()).get("name")
         if path.name != f"{name}.yaml":
             complaints.append(f"tune_configs/{path.name}: its name is {name}")
-    return complaints
-
-
-def test_every_code_folder_is_packaged(root: Path) -> None:
-    assert packaging_complaints(root) == []
-
-
-def test_nothing_hides_platform_or_dprl(root: Path) -> None:
-    assert shadowing_complaints(root) == []
-
-
-def test_module_names(root: Path) -> None:
-    assert name_complaints(root) == []
-
-
-def test_dependencies_are_those_that_are_imported(root: Path) -> None:
-    assert dependency_complaints(root) == []
-
-
-def test_configs_are_named_like_their_files(root: Path) -> None:
-    assert config_complaints(root) == []
+    assert complaints == []
 
 
 def test_the_selection_of_make_smoke_exists(root: Path) -> None:

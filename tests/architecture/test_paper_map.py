@@ -6,11 +6,11 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-TOP_FOLDERS = ("privacy", "envs", "algorithms", "platform", "papers")
+from tests.architecture.test_code import TOP_FOLDERS, sources
+
 MAP = "docs/paper_map.md"
 KEY = re.compile(r"\[([A-Z]{2}\d{2})\]")
 PLACE = re.compile(
@@ -38,14 +38,6 @@ def docstrings(source: str) -> list[str]:
     holders = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     nodes = ast.walk(ast.parse(source))
     return [ast.get_docstring(node) or "" for node in nodes if isinstance(node, holders)]
-
-
-def sources(root: Path) -> Iterator[tuple[Path, str]]:
-    """Yield (path relative to the root, text) of every Python file of the code folders."""
-    for top in TOP_FOLDERS:
-        for path in sorted((root / top).rglob("*.py")):
-            if "__pycache__" not in path.parts:
-                yield path.relative_to(root), path.read_text()
 
 
 def cited(source: str) -> set[Reference]:
@@ -86,36 +78,28 @@ def rows(text: str) -> list[list[str]]:
     return [row for row in cells if not set("".join(row)) <= set("-: ")]
 
 
-def dangling_pointers(root: Path) -> list[str]:
-    """Return `path::name` entries of the map that do not exist."""
+def test_the_map_leads_to_functions_and_tests_that_exist(root: Path) -> None:
+    """There are no `path::name` entries of the map that do not exist."""
     complaints = []
     for path, name in POINTER.findall((root / MAP).read_text()):
         if not (root / path).is_file():
             complaints.append(f"{MAP}: there is no {path}")
         elif name not in defined((root / path).read_text()):
             complaints.append(f"{MAP}: {path} has no {name}")
-    return complaints
+    assert complaints == []
 
 
-def unmapped(root: Path) -> list[str]:
-    """Return citations of the code that the map does not list, and deviations that only one of them has."""
+def test_what_the_code_cites_is_in_the_map(root: Path) -> None:
+    """There are no citations of the code that the map does not list, and deviations that only one of them has."""
     text = (root / MAP).read_text()
     mapped = {reference for row in rows(text) for reference in references(row[0])}
     listed = {number for row in rows(text) for number in DEVIATION.findall(row[0])}
     complaints, used = [], set()
-    for path, source in sources(root):
+    for path, source in sources(root, TOP_FOLDERS):
         for paper, kind, number in sorted(cited(source) - mapped):
             complaints.append(f"{path}: [{paper}] {kind} {number} is not in {MAP}")
         found = deviations(source)
         for number in sorted(found - listed):
             complaints.append(f"{path}: deviation {number} is not in {MAP}")
         used |= found
-    return complaints + [f"{MAP}: no code mentions deviation {number}" for number in sorted(listed - used)]
-
-
-def test_the_map_leads_to_functions_and_tests_that_exist(root: Path) -> None:
-    assert dangling_pointers(root) == []
-
-
-def test_what_the_code_cites_is_in_the_map(root: Path) -> None:
-    assert unmapped(root) == []
+    assert complaints + [f"{MAP}: no code mentions deviation {number}" for number in sorted(listed - used)] == []

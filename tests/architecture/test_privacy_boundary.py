@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.architecture.test_code import sources
+
 MAKERS = {"PrivateMessages", "SubmissionRange", "Released"}
 """Classes of released or sent data; learners receive instances and make none."""
 UNRELEASED = {"totals", "message", "noisy", "rows", "_changing"}
@@ -80,18 +82,14 @@ def device_reads(source: str) -> set[str]:
     return found
 
 
-def python_files(root: Path, *rooms: str) -> list[Path]:
-    return [path for room in rooms for path in sorted((root / room).rglob("*.py"))]
-
-
 def test_only_privacy_makes_messages_and_released_counts(root: Path) -> None:
-    for path in python_files(root, "envs", "algorithms", "platform", "papers"):
-        assert not made(path.read_text()), path
+    for path, source in sources(root, ("envs", "algorithms", "platform", "papers")):
+        assert not made(source), path
 
 
 def test_learners_and_platform_read_nothing_that_is_not_released(root: Path) -> None:
-    for path in python_files(root, "algorithms", "platform", "papers"):
-        assert not unreleased_reads(path.read_text()), path
+    for path, source in sources(root, ("algorithms", "platform", "papers")):
+        assert not unreleased_reads(source), path
 
 
 @pytest.mark.parametrize(
@@ -134,8 +132,8 @@ def test_the_check_sees_counts_that_were_not_released(leak: str) -> None:
 
 
 def test_devices_are_read_where_episodes_are_played_and_by_what_randomizes(root: Path) -> None:
-    for path in python_files(root, "algorithms"):
-        assert not device_reads(path.read_text()), path
+    for path, source in sources(root, ("algorithms",)):
+        assert not device_reads(source), path
 
 
 @pytest.mark.parametrize(
