@@ -137,24 +137,15 @@ def test_a_file_that_does_not_fit_is_refused_in_one_line(case: str, tmp_path: Pa
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("cut", [0, 1, 100, -40])
-def test_a_damaged_file_is_refused(cut: int, tmp_path: Path) -> None:
-    file = write(tmp_path, **logged_arrays())
-    file.write_bytes(file.read_bytes()[:cut])
-    with pytest.raises(ValueError, match=r"^file must be an undamaged \.npz of numbers"):
-        Logged(str(file), **SIZES).build()
-
-
-def test_changed_bytes_and_a_single_array_are_refused(tmp_path: Path) -> None:
-    file = write(tmp_path, **logged_arrays())
-    content = bytearray(file.read_bytes())
-    content[300] ^= 0xFF
-    file.write_bytes(content)
-    single = tmp_path / "single.npy"
+def test_damaged_files_and_a_single_array_are_refused(tmp_path: Path) -> None:
+    file, single = write(tmp_path, **logged_arrays()), tmp_path / "single.npy"
     np.save(single, np.zeros(3))
-    for each in (file, single):
+    content = file.read_bytes()
+    changed_byte = bytes([*content[:300], content[300] ^ 0xFF, *content[301:]])
+    for damaged in (*(content[:cut] for cut in (0, 1, 100, -40)), changed_byte, single.read_bytes()):
+        file.write_bytes(damaged)
         with pytest.raises(ValueError, match=r"^file must be an undamaged \.npz of numbers"):
-            Logged(str(each), **SIZES).build()
+            Logged(str(file), **SIZES).build()
 
 
 @pytest.mark.parametrize(

@@ -238,17 +238,6 @@ def test_a_resumed_run_goes_on_after_all_that_were_asked(tmp_path: Path, books: 
     assert not (tmp_path / "new").exists()
 
 
-def test_a_folder_that_was_moved_is_found_where_the_trial_is_now(tmp_path: Path, books: Any) -> None:
-    book = books(tmp_path / "old")
-    book.lease(10)
-    entry = book.reference()
-    book.close()
-    (tmp_path / "old").rename(tmp_path / "moved")
-    again = books(tmp_path / "moved")
-    again.resume(entry)
-    assert again.lease(1).first == 11
-
-
 def test_a_checkpoint_leads_to_its_own_journal_whatever_is_in_the_folder(tmp_path: Path, books: Any) -> None:
     first, second = books(tmp_path / "A"), books(tmp_path / "B")
     first.lease(10)
@@ -262,8 +251,9 @@ def test_a_checkpoint_leads_to_its_own_journal_whatever_is_in_the_folder(tmp_pat
     (tmp_path / "A" / JOURNAL).unlink()
     third = books(tmp_path / "B")
     third.resume(entry)
-    with pytest.raises(LedgerError, match="must hold the 10 submissions of the checkpoint, got 0"):
+    with pytest.raises(LedgerError, match=r"must hold the 10 submissions of the checkpoint, got 0: .*; restore it"):
         third.lease(1)
+    assert not (tmp_path / "A" / JOURNAL).exists()
     books(tmp_path / "A").lease(20)
     fourth = books(tmp_path / "B")
     fourth.resume(entry)
@@ -276,32 +266,23 @@ def test_a_checkpoint_leads_to_its_own_journal_whatever_is_in_the_folder(tmp_pat
         fifth.lease(1)
 
 
-def test_a_checkpoint_from_before_the_first_lease_goes_on_in_what_came_later(tmp_path: Path, books: Any) -> None:
+@pytest.mark.parametrize("before", [0, 10])
+def test_a_journal_is_found_where_it_was_and_where_the_trial_is_now(tmp_path: Path, books: Any, before: int) -> None:
+    """A checkpoint continues after all later leases, also if it is from before the first one."""
     book = books(tmp_path / "old")
+    if before:
+        book.lease(before)
     entry = book.reference()
     book.lease(4)
     book.close()
     again = books(tmp_path / "new")
     again.resume(entry)
-    assert again.lease(1).first == 5
+    assert again.lease(1).first == before + 5
     again.close()
     (tmp_path / "old").rename(tmp_path / "moved")
     moved = books(tmp_path / "moved")
     moved.resume(entry)
-    assert moved.lease(1).first == 6
-
-
-def test_without_its_journal_a_run_asks_nobody(tmp_path: Path, books: Any) -> None:
-    book = books(tmp_path)
-    book.lease(10)
-    entry = book.reference()
-    book.close()
-    (tmp_path / JOURNAL).unlink()
-    again = books(tmp_path / "new")
-    again.resume(entry)
-    with pytest.raises(LedgerError, match=r"must hold the 10 submissions of the checkpoint, got 0: .*; restore it"):
-        again.lease(1)
-    assert not (tmp_path / JOURNAL).exists()
+    assert moved.lease(1).first == before + 6
 
 
 def trial(kind: str, path: str = "/storage/sweep/trial_7") -> Any:
