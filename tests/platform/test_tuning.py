@@ -50,8 +50,12 @@ def finish(trial: Any) -> list[dict[str, Any]]:
 
 
 def certificate_of(trial: Any) -> dict[str, Any]:
-    """Return the certificate in the trial's folder."""
-    found: dict[str, Any] = json.loads((Path(trial.logdir) / "certificate.json").read_text())
+    """Return the certificate in the folder of a trial of this process."""
+    return certificate_in(trial.logdir)
+
+
+def certificate_in(folder: str | Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((Path(folder) / "certificate.json").read_text())
     return found
 
 
@@ -153,14 +157,9 @@ def test_one_process_runs_one_trial_after_the_other(tmp_path: Path) -> None:
     trial.train()
     first = Path(trial.logdir)
     assert trial.reset({"privacy.epsilon": 3.0})
-    assert certificate_of_folder(first)["users"] == 1
+    assert certificate_in(first)["users"] == 1
     finish(trial)
     assert certificate_of(trial)["claimed"]["epsilon"] == 3.0
-
-
-def certificate_of_folder(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "certificate.json").read_text())
-    return found
 
 
 def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path) -> None:
@@ -219,7 +218,7 @@ def test_asha_on_ray(cluster: None, tmp_path: Path) -> None:
     )
     results = tuner.fit()
     assert not results.errors
-    certificates = [certificate_of_folder(Path(result.path)) for result in results]
+    certificates = [certificate_in(result.path) for result in results]
     users = [result.metrics["episode"] for result in results]
     assert [certificate["users"] for certificate in certificates] == users
     assert max(users) == 60

@@ -271,9 +271,11 @@ def test_what_has_no_noise_may_be_forked(make: Callable[..., Case]) -> None:
 @pytest.mark.parametrize("law", LAWS)
 def test_nothing_that_holds_a_key_can_be_copied(law: str, make: Callable[..., Case]) -> None:
     case = make(*LAWS[law])
-    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
-        with pytest.raises(LedgerError, match="cannot be copied or pickled"):
-            copied(case.privatizer)
-        if copied is not copy.copy:  # a shallow copy of a channel shares the counts of who has sent
-            with pytest.raises(TypeError, match="noise cannot be copied or pickled"):
-                copied(case.privatizer.channel)
+    for held in (case.privatizer, *([case.privatizer.new_client()] if law.startswith("gradients") else [])):
+        for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(LedgerError, match="cannot be copied or pickled"):
+                copied(held)
+    for copied in (copy.deepcopy, pickle.dumps):  # a shallow copy of a channel shares the counts of who has sent
+        with pytest.raises(TypeError, match="noise cannot be copied or pickled"):
+            copied(case.privatizer.channel)
+    assert "array" not in repr(case.privatizer.channel)

@@ -337,16 +337,3 @@ def test_bits_and_what_is_sent_in_clear_are_of_different_keys(noise: NoiseConfig
     channel = settings.build(GradientLayout(D), 9, Streams(3, "keys", noise)).channel
     keys = channel.noise.noise.key, channel.noise.open_key
     assert len({int(word) for key in keys for word in key[1:]}) == 8
-
-
-def test_what_would_repeat_noise_cannot_be_copied() -> None:
-    privatizer = GradientPrivacy("ldp", 2.0, mechanism="privunit").build(GradientLayout(D), 9, Streams(3, "copy"))
-    sender = privatizer.new_client()
-    for thing in (privatizer, sender):
-        for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
-            with pytest.raises(LedgerError, match="cannot be copied or pickled"):
-                attempt(thing)
-    for held in (privatizer.channel, privatizer.channel.noise):
-        with pytest.raises(TypeError, match="noise cannot be copied or pickled"):
-            pickle.dumps(held)
-        assert "array" not in repr(held)
