@@ -11,11 +11,8 @@ import pytest
 
 from benchmarks.ma_ldp import learner, naive
 from benchmarks.naive_ma_ldp import TensorPlanner, feature_tensor
-from dprl.algorithms.ma_ldp import MALDPConfig
-from dprl.algorithms.ma_ldp.algorithm import _MALDPLearner
 from dprl.algorithms.ma_ldp.planning import Planning, make_plan, planning
 from dprl.envs import LinearMixture, LinearMixtureMDP, NetworkMDP, RandomMixture
-from dprl.privacy import StatisticsPrivacy, Streams
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.gram import Gram
 from tests.envs.network_mdp.cases import theta_star
@@ -113,12 +110,6 @@ def random_estimates(env: LinearMixtureMDP, generator: np.random.Generator) -> t
     theta = 0.3 * generator.standard_normal((n, horizon, dimension))
     root = generator.standard_normal((n, horizon, dimension, dimension))
     return theta, root @ root.swapaxes(2, 3) / dimension, generator.random((n, horizon, env.common_rewards.size))
-
-
-def silent(env: LinearMixtureMDP, episodes: int, seed: int, bonus_scale: float) -> _MALDPLearner:
-    config, streams = MALDPConfig(bonus_scale=bonus_scale), Streams(seed, "agreement")
-    privacy = StatisticsPrivacy("none", rewards="public", clipping="centered")
-    return config.build(env, config.privatizer(env, privacy, episodes, streams), episodes, streams)
 
 
 def test_the_noise_has_the_same_scales() -> None:

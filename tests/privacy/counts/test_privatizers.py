@@ -21,7 +21,7 @@ from tests.privacy.sending import message_of, sent
 Families = Callable[..., CountFamilies]
 Users = Callable[[CountPrivatizer, int], list[UserRecord]]
 Maker = Callable[..., CountPrivatizer]
-HORIZON, N_USERS = 4, 21
+N_USERS = 21
 
 
 def test_one_user_at_a_time_equals_the_compiled_exchange_bit_for_bit(

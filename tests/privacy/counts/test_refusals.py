@@ -25,7 +25,7 @@ from tests.privacy.sending import message_of, sent
 Families = Callable[..., CountFamilies]
 Users = Callable[[CountPrivatizer, int], list[UserRecord]]
 Maker = Callable[..., CountPrivatizer]
-HORIZON, N_USERS = 4, 21
+HORIZON = 4
 ONE_OF_EACH = pytest.mark.parametrize("kind", ["none", "jdp", "ldp, sampled"])
 """Raw records, sums and bits: the simplest privatizer that some tests need."""
 SHAPES = [(1, 1), (HORIZON, 2), (HORIZON + 1, 3)]
