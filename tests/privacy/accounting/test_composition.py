@@ -123,6 +123,13 @@ def test_repeating_is_composing_equals(curve: PrivacyCurve, times: int) -> None:
         assert repeated.epsilon(delta) == pytest.approx(composed.epsilon(delta), rel=1e-9)
 
 
+def test_repeating_a_composition_repeats_its_parts_and_its_probability_without_a_guarantee() -> None:
+    parts = [RandomizedResponses(1, 0.5, lost=1e-3), GaussianDP(0.2)]
+    repeated = repeat(compose(parts), 3)
+    assert repeated == compose(parts * 3)
+    assert repeated.delta(math.inf) == pytest.approx(3e-3)
+
+
 def test_one_kind_stays_of_that_kind() -> None:
     assert compose([GaussianDP(3.0), GaussianDP(4.0)]) == GaussianDP(5.0)
     assert compose([ZCDP(0.25), ZCDP(0.5)]) == ZCDP(0.75)
