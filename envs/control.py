@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
@@ -22,6 +23,8 @@ from dprl.envs.gymnasium_ids import FAILURES, arguments_of, check_step, keep_dig
 Space = spaces.Box | spaces.Discrete[Any]
 """Of observations or actions."""
 _Numbers, _Flags = NDArray[np.float64], NDArray[np.bool_]
+FAILED = "dprl/failed"
+"""Key of the copies whose environment raised, in the info of a step."""
 Act = Callable[[NDArray[np.float32]], NDArray[Any]]
 """Actions [n] or [n, k] for observations float32[n, o]."""
 
@@ -30,7 +33,8 @@ class Episodes(NamedTuple):
     """Episodes of n users, padded to T steps, the longest possible. They are private: only clipped updates may leave.
 
     observations float32[n, T, o]; actions int64[n, T] or float32[n, T, k], as they were chosen; rewards float64[n, T];
-    lengths int64[n]; ended bool[n]: whether an episode ended in a terminal state, not by a time limit.
+    lengths int64[n], 0 if the environment failed; ended bool[n]: whether an episode ended in a terminal state, not by a
+    time limit.
     """
 
     observations: NDArray[np.float32]
@@ -84,16 +88,19 @@ class ControlTask:
     def __repr__(self) -> str:
         return f"ControlTask({self.entry.id}, {self.arguments}, {self.horizon} steps)"
 
-    def vector(self, n: int, *, padded: bool = False) -> VectorEnv[Any, Any, Any]:
+    def vector(
+        self, n: int, *, padded: bool = False, barrier: Callable[[], AbstractContextManager[None]] | None = None
+    ) -> VectorEnv[Any, Any, Any]:
         """Return n copies of the environment that are stepped together.
 
-        padded: whether copies take steps, without a user, after their episode.
+        padded: whether copies take steps, without a user, after their episode. barrier: drops errors of a block; then
+        the episode of a copy that raises is over, and has length 0. A vectorised environment has none.
         """
         if self.entry.vector_entry_point:
             mode = "vector_entry_point"
             return gymnasium.make_vec(self.entry, num_envs=n, vectorization_mode=mode, **self.arguments)
         copies = [gymnasium.make(self.entry, disable_env_checker=True, **self.arguments) for _ in range(n)]
-        return _OneByOne(copies, padded=padded)
+        return _OneByOne(copies, self.observed, padded=padded, barrier=barrier)
 
     def flat(self, seen: NDArray[Any]) -> NDArray[np.float32]:
         """Return observations [n, ...] as rows float32[n, o]: discrete ones one-hot, arrays flattened."""
@@ -137,13 +144,15 @@ class ControlTask:
         for t in range(self.horizon):
             rows[:, t] = self._finite("observations", self.flat(seen), checked=checked)
             chosen[:, t] = act(rows[:, t])
-            seen, rewards, terminated, truncated, _ = vector.step(self.to_env(chosen[:, t]))
+            seen, rewards, terminated, truncated, info = vector.step(self.to_env(chosen[:, t]))
             paid[:, t] = self._finite("rewards", np.where(alive, rewards, 0.0), checked=checked)
             lengths += alive
             ended |= alive & terminated
             alive &= ~(np.asarray(terminated) | np.asarray(truncated))
             if not (padded or alive.any()):  # copies with an ended episode continue without a user
                 break
+        failed = info.get(FAILED, np.zeros(n, dtype=bool))
+        paid[failed], lengths[failed] = 0.0, 0
         return Episodes(rows, chosen, paid, lengths, ended)
 
     def _finite(self, what: str, values: NDArray[Any], *, checked: bool) -> NDArray[Any]:
@@ -157,13 +166,24 @@ class _OneByOne(VectorEnv[Any, Any, Any]):
 
     `reset(options={"agents": numbers})` resets copy i with its user's number: `options={"agent": numbers[i]}`.
 
-    copies: of the environment. padded: whether those with an ended episode begin another one, without a user.
+    copies: of the environment. observed: their space of observations. padded: whether those with an ended episode begin
+    another one, without a user. barrier: drops errors; the copies that raised are those of info[FAILED], bool[n].
     """
 
-    def __init__(self, copies: Sequence[gymnasium.Env[Any, Any]], *, padded: bool = False) -> None:
+    def __init__(
+        self,
+        copies: Sequence[gymnasium.Env[Any, Any]],
+        observed: Space,
+        *,
+        padded: bool = False,
+        barrier: Callable[[], AbstractContextManager[None]] | None = None,
+    ) -> None:
         self._copies, self._padded, self.num_envs = copies, padded, len(copies)
+        self._barrier = barrier or nullcontext
+        self._blank = np.asarray(np.zeros_like(observed.sample()))
         self._seen: list[Any] = []
         self._alive: list[bool] = []
+        self._failed = np.zeros(len(copies), dtype=bool)
 
     def close_extras(self, **_: object) -> None:
         for copy in self._copies:
@@ -176,28 +196,40 @@ class _OneByOne(VectorEnv[Any, Any, Any]):
         first = seed if isinstance(seed, int) else 0
         agents = (options or {}).get("agents", ())
         told = [{"agent": int(number)} for number in agents] + [{}] * (self.num_envs - len(agents))
-        self._seen = [
-            copy.reset(seed=first + i, options=options if options is None else told[i])[0]
-            for i, copy in enumerate(self._copies)
-        ]
-        self._alive = [True] * self.num_envs
+        self._seen, self._failed[:] = [self._blank] * self.num_envs, True
+        for i, copy in enumerate(self._copies):
+            with self._barrier():
+                self._seen[i] = self._checked(
+                    copy.reset(seed=first + i, options=None if options is None else told[i])[0]
+                )
+                self._failed[i] = False
+        self._alive = list(~self._failed)
         return np.array(self._seen), {}
 
     def step(
         self, actions: NDArray[Any]
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
         n = self.num_envs
-        paid, terminated, truncated = np.zeros(n), np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
+        paid, terminated, truncated = np.zeros(n), self._failed.copy(), np.zeros(n, dtype=bool)
         for i, copy in enumerate(self._copies):
             if not (self._alive[i] or self._padded):
                 continue
-            action = actions[i] if isinstance(actions[i], np.ndarray) else int(actions[i])
-            self._seen[i], paid[i], terminated[i], truncated[i], _ = copy.step(action)
-            if terminated[i] or truncated[i]:
-                self._alive[i] = False
-                if self._padded:
-                    self._seen[i], _ = copy.reset()
-        return np.array(self._seen), paid, terminated, truncated, {}
+            action, done, whole = actions[i] if isinstance(actions[i], np.ndarray) else int(actions[i]), False, False
+            with self._barrier():
+                seen, paid[i], terminated[i], truncated[i], _ = copy.step(action)
+                done = bool(terminated[i] or truncated[i])
+                if done and self._padded:
+                    seen, _ = copy.reset()
+                self._seen[i], whole = self._checked(seen), True
+            if not whole:  # an episode that ended before is complete
+                self._failed[i] |= self._alive[i]
+                self._seen[i], terminated[i] = self._blank, True
+            self._alive[i] = self._alive[i] and whole and not done
+        return np.array(self._seen), paid, terminated, truncated, {FAILED: self._failed}
+
+    def _checked(self, seen: Any) -> NDArray[Any]:  # noqa: ANN401 - an environment may return anything
+        """Return an observation of the space's shape and type; raise ValueError or TypeError for another."""
+        return np.broadcast_to(np.asarray(seen, dtype=self._blank.dtype), self._blank.shape)
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,16 @@ It is private gradient collection ([OT20] sec. 3.1.1) in rounds, for any environ
 users randomize their updates; in the central model a trusted server adds noise to the sum.
 """
 
-# Our pseudo-code, each line -> the function that does it, of this file if no other is named.
+# Our pseudo-code, each line -> the function that does it, of this file if no other is named. On RLlib lines 2, 3 and
+# 6 to 8 are on_rllib/algorithm.py::DPPG and algorithms/pgc/collector.py::collect, and all else is the same code.
 #  1  theta at random                                    -> algorithms/dppg/network.py::Network.first
 #  2  for rounds of B users                              -> _DPPGLearner._run
-#  3    each plays one episode by theta                  -> _DPPGLearner._round, _DPPGLearner._play
-#  4    G_t = discounted return to go, less a baseline   -> algorithms/dppg/updates.py::returns_to_go, updates
-#  5    g = gradient of -log pi(a_t|s_t) G_t (+ entropy, value) -> algorithms/dppg/updates.py::updates
-#  6    each sends g, clipped; with noise if it is local -> privacy/queries/gradients.py::submit, by report
+#  3    each plays one episode by theta                  -> algorithms/dppg/updates.py::Rollout.play
+#  4    G_t = discounted return to go, less a baseline   -> algorithms/dppg/updates.py::returns_to_go, gradients
+#  5    g = gradient of -log pi(a_t|s_t) G_t (+ entropy) -> algorithms/dppg/updates.py::gradients
+#  6    each sends g, scaled to the clip, with noise if it is local -> privacy/queries/gradients.py::submit, by report
 #  7    read, or summed and noise added if it is central -> privacy/queries/gradients.py::receive, by report
-#  8    theta = theta - step (mean of all B)             -> algorithms/pgc/aggregator.py::aggregate, DPPGConfig.rules
+#  8    theta = theta - step (mean of all B), or Adam    -> algorithms/pgc/aggregator.py::aggregate, DPPGConfig.rules
 #  6-8  the same if users are sampled                    -> privacy/queries/sampled_gradients.py::release_round, by
 #                                                           report_round
 #  9  score of the most probable actions, without users  -> _DPPGLearner._evaluation
@@ -22,27 +23,24 @@ from __future__ import annotations
 import math
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from dprl.algorithms.base import Float64Array, Metric, Releases
 from dprl.algorithms.dppg.network import Network
+from dprl.algorithms.dppg.updates import Rollout
 from dprl.algorithms.learner import Learner
 from dprl.algorithms.pgc.aggregator import AggregatorState, CollectionRules, aggregate, require_update
 from dprl.algorithms.pgc.user_code import error_barrier, silent
 from dprl.compiled import no_alloc_kernel
-from dprl.envs import ControlTask, Env, Episodes
+from dprl.envs import ControlTask, Env
 from dprl.envs.checks import require_integer, require_number
 from dprl.privacy import GradientLayout, GradientPrivacy, GradientPrivatizer, Streams
 from dprl.privacy.base import check_fields
 from dprl.privacy.queries.gradients import GradientChannel, GradientQuery, receive, submit
 from dprl.privacy.queries.sampled_gradients import SampledChannel, draw_users, release_round
 from dprl.privacy.threat_models import CARRIED, DURATIONS, SIMULATED_SCORES, TIMING_DETAILS
-
-if TYPE_CHECKING:
-    from gymnasium.vector import VectorEnv
 
 SCORE = Metric(
     "score",
@@ -61,11 +59,19 @@ EVALUATION = Metric(
     definition="mean return of the last policy's most probable actions, in a simulator without users",
     better="high",
 )
+EXPLORING = Metric(
+    "exploring",
+    "last",
+    "return",
+    of="output",
+    definition="mean return of actions drawn from the last policy, in a simulator without users",
+    better="high",
+)
+FAILED = Metric("failed", "sum", definition="users whose environment raised an error, so their update was 0")
 _EVALUATED, _LAST_EVALUATED = 10, 100
 """Episodes of an evaluation after a block, and after the last episode."""
-_LARGEST_SEED = 2**31 - 1
-_SPARE = 4.0
-"""Standard deviations by which the episodes of a sampled round exceed its expected number of users."""
+_OPTIMIZERS = {"adam": (0.9, 0.999), "momentum": (0.9, 0.0), "sgd": (0.0, 0.0)}
+"""Memory of means of gradients, and of their squares."""
 _MOST_USERS, _MOST_UNITS, _MOST_LAYERS = 10_000, 4096, 8
 _FAILED_EVALUATION = "the policy could not be evaluated; texts of its environment are not shown once users have played"
 _FAILED = "users could not play, and none of their data has left their side; test their environment without users"
@@ -78,6 +84,11 @@ def report(channel: GradientChannel, server: AggregatorState, gradients: Float64
         submit(channel, gradients[i], first + i)
         receive(channel, server.estimate)
         aggregate(server, server.estimate)
+
+
+def with_spare(n: int) -> int:
+    """Return the number of episodes of a sampled round with n expected users, 4 standard deviations more."""
+    return n + math.ceil(4.0 * math.sqrt(n))
 
 
 @no_alloc_kernel
@@ -96,30 +107,30 @@ class DPPGConfig:
     """DPPG, a policy gradient in one pass over users: clipped updates, noise on their sum or on each (ours).
 
     Args:
-        learning_rate: eta >= 0, the step of a round in which all users agree: the mean update is divided by half the
-            clip, the largest norm of an update, so that the step does not depend on the clip.
+        learning_rate: eta >= 0. With sgd, the step of a round in which all users agree: the mean update is divided by
+            half the clip, the norm of each update, so that the step does not depend on the clip.
+        optimizer: of the parameters from noisy means of updates, without further privacy loss.
         users_per_update: B, the number of users in a round.
         halving: users until the step size has halved, eta / (1 + n / halving); 0 keeps it constant.
         hidden: 'linear', or the numbers of tanh units in the hidden layers, separated by commas.
         discount: gamma. entropy_weight: weight of the policy's entropy in the loss.
-        critic: 'device': each user subtracts their own mean return and never sends it; 'joint': a value network is
-            trained from the same updates, with the same clipping and noise; 'none'.
-        value_weight: weight of the value loss, with critic 'joint'.
+        critic: 'device': each user subtracts their own mean return and never sends it; 'none'.
         padded: whether every round takes as long as the longest episode; the results are the same.
 
-    Defaults were chosen on CartPole-v1 and Acrobot-v1 under jdp, epsilon 1, delta 1e-6, for 4,000 to 10,000 users.
+    Defaults were chosen on variants of cart-pole, pendulum, Acrobot and a lander under jdp, epsilon 1, delta 1e-6, with
+    4,000 users.
 
     *Formal guarantee.* The privatizer's; updates depend on one episode and on public parameters.
     """
 
-    learning_rate: float = 0.5
+    learning_rate: float = 0.06
     users_per_update: int = 200
+    optimizer: Literal["adam", "momentum", "sgd"] = "adam"
     halving: float = 0.0
     hidden: str = "64,64"
     discount: float = 0.99
     entropy_weight: float = 0.0
-    critic: Literal["none", "device", "joint"] = "device"
-    value_weight: float = 0.5
+    critic: Literal["none", "device"] = "device"
     padded: bool = False
     name: ClassVar[str] = "dppg"
     plays: ClassVar[type[Env]] = ControlTask
@@ -127,15 +138,14 @@ class DPPGConfig:
     unit: ClassVar[Literal["episode", "submission"]] = "episode"
     covered_by: ClassVar[str | None] = None
     """No theorem covers learning; the certificate covers privacy."""
-    metrics: ClassVar[tuple[Metric, ...]] = (SCORE, EVALUATION)
+    metrics: ClassVar[tuple[Metric, ...]] = (SCORE, EVALUATION, EXPLORING, FAILED)
 
     def __post_init__(self) -> None:
         check_fields(self)
         require_integer("users_per_update", self.users_per_update, 1, _MOST_USERS)
         CollectionRules(0, self.users_per_update, self.learning_rate, self.halving).checked()
         require_number("discount", self.discount, 1e-12, 1.0)
-        for key in ("entropy_weight", "value_weight"):
-            require_number(key, getattr(self, key), 0.0)
+        require_number("entropy_weight", self.entropy_weight, 0.0)
         if self._layers is None:
             raise ValueError(
                 f"hidden must be linear, or at most {_MOST_LAYERS} numbers from 1 to {_MOST_UNITS} separated by "
@@ -154,14 +164,16 @@ class DPPGConfig:
         return layers if len(layers) <= _MOST_LAYERS and all(1 <= units <= _MOST_UNITS for units in layers) else None
 
     def rules(self, query: GradientQuery, *, summed: bool = False) -> CollectionRules:
-        """Return the rules of rounds: one starts after the last one has ended, and the largest update has norm 1."""
-        step = self.learning_rate / query.law.largest_norm
-        return CollectionRules(0, self.users_per_update, step, self.halving, summed)
+        """Return the rules of rounds: one starts after the last one has ended."""
+        momentum, memory = _OPTIMIZERS[self.optimizer]
+        # Updates have the same norm; divided by it, means are at most 1. Adam's steps do not depend on it.
+        step = self.learning_rate / (1.0 if memory else query.law.largest_norm)
+        return CollectionRules(0, self.users_per_update, step, self.halving, summed, momentum, memory)
 
     def network(self, env: ControlTask) -> Network:
         """Return the network."""
         sizes = env.observation_size, *(self._layers or ()), env.n_actions or env.action_size
-        return Network(sizes, env.n_actions == 0, self.critic == "joint")
+        return Network(sizes, env.n_actions == 0)
 
     def privatizer(
         self, env: ControlTask, privacy: GradientPrivacy, episodes: int, streams: Streams
@@ -193,13 +205,13 @@ class _DPPGLearner(Learner):
         self, config: DPPGConfig, env: ControlTask, privatizer: GradientPrivatizer, episodes: int, streams: Streams
     ) -> None:
         super().__init__(config, privatizer, episodes, streams, [repr(env)])
-        self._env, self._streams, self._network = env, streams, config.network(env)
-        first = self._network.first(self._rng("first parameters", 0))
+        self._streams, network = streams, config.network(env)
+        self._rollout = Rollout(env, network, config, privatizer.query.law.largest_norm)
+        first = network.first(self._rng("first parameters", 0))
         self._server = AggregatorState.first(config.rules(privatizer.query), first)
-        self._vectors: dict[tuple[int, bool], VectorEnv[Any, Any, Any]] = {}  # evaluations have copies of their own
-        # Users' side: the first user of the round that was played last, and its updates and scores.
+        # Users' side: the first user of the round that was played last, its updates, and its returns and steps.
         self._pending: tuple[int, Float64Array, Float64Array] | None = None
-        self._evaluated: tuple[tuple[int, int], float] | None = None
+        self._evaluated: tuple[tuple[int, int], dict[str, float]] | None = None
         if self._for_users:
             self._evaluation(0)  # raises errors of the environment before there are users
 
@@ -212,46 +224,41 @@ class _DPPGLearner(Learner):
         return {"noise_norm": self.privatizer.query.noise_norm}
 
     def _run(self, first: int, last: int) -> dict[str, float]:
-        size, total, users, at = self.config.users_per_update, 0.0, 0, first
+        size, total, users, failed, at = self.config.users_per_update, 0.0, 0.0, 0, first
         while at <= last:
             end, begin = min(last, -(-at // size) * size), (at - 1) // size * size + 1
-            found, scores = self._round(begin)
+            found, played = self._round(begin)
             if not self._sampled:
-                found, scores = found[at - begin : end + 1 - begin], scores[at - begin : end + 1 - begin]
+                found, played = found[at - begin : end + 1 - begin], played[at - begin : end + 1 - begin]
                 report(self.privatizer.channel, self._server, found, at)
-                total, users = total + float(scores.sum()), users + end + 1 - at
-            else:  # a round is released when its last expected user is due; one without users is left out of the mean
-                if end % size == 0:
-                    report_round(self.privatizer.channel, self._server, found)
-                if scores.size:
-                    total, users = total + float(scores.mean()) * (end + 1 - at), users + end + 1 - at
+            elif end % size == 0:  # a round is released when its last expected user is due
+                report_round(self.privatizer.channel, self._server, found)
+            scores, steps = played.T
+            if scores.size:  # a sampled round without users is left out of the mean
+                total, users = total + float(scores.mean()) * (end + 1 - at), users + end + 1 - at
+            failed += int((steps == 0).sum()) if end % size == 0 or not self._sampled else 0
             at = end + 1
-        return {SCORE.name: total / max(1, users), EVALUATION.name: self._evaluation(last)}
+        return {SCORE.name: total / max(1.0, users), FAILED.name: float(failed), **self._evaluation(last)}
 
     def _round(self, begin: int) -> tuple[Float64Array, Float64Array]:
-        """Return the updates float64[B, d] and scores float64[B] of the round of users begin, begin + 1, ...
+        """Return the updates float64[B, d], and returns and steps float64[B, 2], of users begin, begin + 1, ...
 
         A round is played at once, so that results do not depend on the calls of `learn`. An update stays on the users'
         side until its user is charged. A sampled round returns the updates of the users who joined. It plays a fixed
         number of episodes unless more users joined, so its duration reveals almost nothing about their number.
         """
-        from dprl.algorithms.dppg.updates import log_probabilities, updates  # noqa: PLC0415 - torch takes seconds to load
-
         if self._pending is None or self._pending[0] != begin:
             self._pending = None
             theta, n = self._server.parameters, min(self.config.users_per_update, self.episodes + 1 - begin)
             size, passes = n, 1
             if self._sampled:
-                size, n = n + math.ceil(_SPARE * math.sqrt(n)), draw_users(self.privatizer.channel).size
+                size, n = with_spare(n), draw_users(self.privatizer.channel).size
                 passes = max(1, -(-n // size))
             with self._user_code(heard=False):
                 # Each pass has a generator of its own: the end of another's position depends on users' episodes.
                 generators = [self._rng("episodes", begin, *([i] if i else [])) for i in range(passes)]
-                played = [self._play(size, theta, rng, sampled=True) for rng in generators]
-                evaluate = partial(log_probabilities, self._network)
-                found = np.concatenate([updates(evaluate, theta, each, self.config) for each in played])
-                scores = np.concatenate([each.scores for each in played])
-                self._pending = begin, found[:n], scores[:n]
+                found, played = zip(*(self._rollout.report(size, theta, rng) for rng in generators), strict=True)
+                self._pending = begin, np.concatenate(found)[:n], np.concatenate(played)[:n]
             if self._pending is None:
                 raise RuntimeError(_FAILED)
         return self._pending[1:]
@@ -275,8 +282,8 @@ class _DPPGLearner(Learner):
         super().load_state_dict(state)
         self._pending = self._evaluated = None
 
-    def _evaluation(self, done: int) -> float:
-        """Return the mean score of a few episodes of the most probable actions, without users.
+    def _evaluation(self, done: int) -> dict[str, float]:
+        """Return the mean returns of a few episodes without users, of the most probable actions and of drawn ones.
 
         Blocks without an update between them share one evaluation.
         """
@@ -286,8 +293,10 @@ class _DPPGLearner(Learner):
             self._evaluated = None
             # Before users take part, an error's text helps. Later the environment may carry over what it has seen.
             with self._user_code(heard=self.privatizer.charged == 0):
-                rng = self._rng("evaluation", place[0])
-                self._evaluated = place, float(self._play(n, self.policy, rng, sampled=False).scores.mean())
+                rng, found = self._rng("evaluation", place[0]), dict[str, float]()
+                for metric, sampled in ((EVALUATION, False), (EXPLORING, True)):
+                    found[metric.name] = float(self._rollout.returns(n, self.policy, rng, sampled=sampled).mean())
+                self._evaluated = place, found
             if self._evaluated is None:
                 raise RuntimeError(_FAILED_EVALUATION)
         return self._evaluated[1]
@@ -300,14 +309,6 @@ class _DPPGLearner(Learner):
                 if not heard:
                     stack.enter_context(error_barrier())
             return stack.pop_all()
-
-    def _play(self, n: int, theta: Float64Array, rng: np.random.Generator, *, sampled: bool) -> Episodes:
-        if (n, sampled) not in self._vectors:
-            self._vectors[n, sampled] = self._env.vector(n, padded=self.config.padded)
-        seed = int(rng.integers(_LARGEST_SEED))
-        drawn = rng if sampled else None
-        vector, act = self._vectors[n, sampled], lambda seen: self._network.act(theta, seen, drawn)
-        return self._env.play(vector, act, seed, padded=self.config.padded, checked=not sampled)
 
     def _rng(self, purpose: str, *numbers: int) -> np.random.Generator:
         key = self._streams.key("exploration", purpose)

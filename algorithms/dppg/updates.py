@@ -1,64 +1,96 @@
-"""Users' updates, in torch.
+"""Users' side of DPPG: vectorised episodes and their updates, for any policy; evaluations without users.
 
-An update depends on its user's episode and on public parameters only. The updates of a round are computed together.
+An update depends on its user's episode and on public parameters only. The updates of a call are computed together.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import torch
-from torch.func import grad, vmap
 
 from dprl.algorithms.base import Float64Array
-from dprl.algorithms.dppg.network import LEAST_LOG, MOST_LOG, Network
-from dprl.algorithms.pgc.user_code import one_thread
-from dprl.envs import Episodes
+from dprl.algorithms.pgc.user_code import error_barrier, one_thread
+from dprl.envs import ControlTask, Episodes
+from dprl.envs.control import Act
 
-Evaluate = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor, torch.Tensor]]
-"""Log probabilities, entropies and values [T] of parameters [d], observations [T, o] and actions [T] or [T, k]."""
+if TYPE_CHECKING:
+    from gymnasium.vector import VectorEnv
+
+_LARGEST_SEED = 2**31 - 1
 _CHUNK = 50
 """Users whose updates are computed together; it bounds the memory."""
 
 
-def _outputs(
-    network: Network, theta: torch.Tensor, seen: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return logits or means [..., a], values [...] (zeros without a critic) and log deviations [a]."""
-    at, layers = 0, list[tuple[torch.Tensor, torch.Tensor]]()
-    for rows, columns in network.shapes:
-        weights, at = theta[at : at + rows * columns].reshape(rows, columns), at + rows * columns
-        bias, at = theta[at : at + rows], at + rows
-        layers.append((weights, bias))
-    policy, values = layers[: network.policy_layers], layers[network.policy_layers :]
-    value = _forward(values, seen)[..., 0] if values else seen.new_zeros(seen.shape[:-1])
-    return _forward(policy, seen), value, theta[at:].clamp(LEAST_LOG, MOST_LOG)
+class Policy(Protocol):
+    """A policy as a function of parameters float64[d]: a `Network`, or a module of RLlib."""
+
+    def acting(self, theta: Float64Array, rng: np.random.Generator | None) -> Act:
+        """Return actions for observations float32[n, o], drawn with `rng`, or the most probable ones."""
+
+    def evaluate(self, theta: Any, seen: Any, actions: Any) -> tuple[Any, Any]:  # noqa: ANN401 - torch's tensors
+        """Return log probabilities and entropies [T] for theta [d], observations [T, o] and actions [T, ...]."""
 
 
-def log_probabilities(
-    network: Network, theta: torch.Tensor, seen: torch.Tensor, actions: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return log probabilities, entropies and values [...] of actions [...], or [..., k] if they are continuous."""
-    found, values, logs = _outputs(network, theta, seen)
-    if network.continuous:
-        distance = (actions - found) * torch.exp(-logs)
-        log = (-0.5 * distance**2 - logs - 0.5 * math.log(2.0 * math.pi)).sum(-1)
-        return log, (logs + 0.5 * math.log(2.0 * math.pi * math.e)).sum(-1).expand(log.shape), values
-    logits = torch.log_softmax(found, -1)
-    log = (logits * (torch.arange(logits.shape[-1]) == actions[..., None])).sum(-1)
-    return log, -(logits.exp() * logits).sum(-1), values
+class Rollout:
+    """Episodes of a task under a policy, a number of them at once.
 
+    Users and evaluations have environments of their own. If the environment of a user raises, the user's update is 0
+    and the length of the episode is 0; a vectorised environment has no such protection, and its errors are raised.
 
-def _forward(layers: list[tuple[torch.Tensor, torch.Tensor]], seen: torch.Tensor) -> torch.Tensor:
-    for i, (weights, bias) in enumerate(layers):
-        seen = seen @ weights.T + bias
-        if i < len(layers) - 1:
-            seen = torch.tanh(seen)
-    return seen
+    config: a `DPPGConfig`, its losses and `padded`. radius: norm of updates.
+    """
+
+    def __init__(self, task: ControlTask, policy: Policy, config: Any, radius: float = 1.0) -> None:  # noqa: ANN401
+        self.task, self.policy, self.config, self.radius = task, policy, config, radius
+        self._vectors: dict[tuple[int, bool], VectorEnv[Any, Any, Any]] = {}
+
+    def play(
+        self,
+        n: int,
+        theta: Float64Array,
+        rng: np.random.Generator,
+        *,
+        sampled: bool,
+        users: bool,
+        agents: list[int] | None = None,
+    ) -> Episodes:
+        """Return n episodes; all draws come from `rng`.
+
+        sampled: whether actions are drawn from the policy. users: whether users play; else errors are raised. agents:
+        numbers of users, for environments that take them.
+        """
+        if (n, users) not in self._vectors:
+            barrier = error_barrier if users else None
+            self._vectors[n, users] = self.task.vector(n, padded=self.config.padded, barrier=barrier)
+        seed, act = int(rng.integers(_LARGEST_SEED)), self.policy.acting(theta, rng if sampled else None)
+        options = None if agents is None else {"agents": agents}
+        vector, padded = self._vectors[n, users], self.config.padded and users
+        with one_thread():
+            return self.task.play(vector, act, seed, padded=padded, checked=not users, options=options)
+
+    def report(
+        self, n: int, theta: Float64Array, rng: np.random.Generator, agents: list[int] | None = None
+    ) -> tuple[Float64Array, Float64Array]:
+        """Let n users play; return their updates float64[n, d], and returns and numbers of steps float64[n, 2]."""
+        episodes = self.play(n, theta, rng, sampled=True, users=True, agents=agents)
+        return self.updates(theta, episodes), np.stack([episodes.scores, episodes.lengths], axis=1)
+
+    def returns(self, n: int, theta: Float64Array, rng: np.random.Generator, *, sampled: bool) -> Float64Array:
+        """Return the sums of rewards float64[n] of n episodes without users."""
+        return self.play(n, theta, rng, sampled=sampled, users=False).scores
+
+    def updates(self, theta: Float64Array, episodes: Episodes) -> Float64Array:
+        """Return each user's update, the gradient of their loss scaled to norm `radius`, float64[n, d]."""
+        found = gradients(self.policy, theta, episodes, self.config)
+        norms: Float64Array = np.linalg.norm(found, axis=1, keepdims=True)
+        return found * (self.radius / np.where(norms > 0.0, norms, 1.0))
+
+    def close(self) -> None:
+        """Close the environments."""
+        for vector in self._vectors.values():
+            vector.close()
 
 
 def returns_to_go(episodes: Episodes, discount: float) -> Float64Array:
@@ -67,7 +99,7 @@ def returns_to_go(episodes: Episodes, discount: float) -> Float64Array:
     If a time limit truncated an episode, it is taken to continue with its mean reward.
     """
     n, steps = episodes.rewards.shape
-    mean = episodes.scores / episodes.lengths
+    mean = episodes.scores / np.maximum(episodes.lengths, 1)
     tail = np.where(episodes.ended | (discount == 1.0), 0.0, mean / max(1.0 - discount, 1e-12))
     found = np.zeros((n, steps))
     for t in reversed(range(steps)):
@@ -77,35 +109,37 @@ def returns_to_go(episodes: Episodes, discount: float) -> Float64Array:
     return found
 
 
-def updates(evaluate: Evaluate, theta: Float64Array, episodes: Episodes, config: Any) -> Float64Array:  # noqa: ANN401
-    """Return each user's unclipped update, the gradient of their loss, float64[n, d].
+def gradients(policy: Policy, theta: Float64Array, episodes: Episodes, config: Any) -> Float64Array:  # noqa: ANN401
+    """Return the gradient of each user's loss, float64[n, d]: zeros for an episode of length 0. config: as above."""
+    import torch  # noqa: PLC0415 - it takes seconds to load
+    from torch.func import grad, vmap  # noqa: PLC0415
 
-    config: a `DPPGConfig`. evaluate: the policy as a function of parameters, as `partial(log_probabilities, network)`.
-    """
-    steps = episodes.rewards.shape[1]
-    inside = np.arange(steps) < episodes.lengths[:, None]
+    lengths = np.maximum(episodes.lengths, 1)[:, None]
+    inside = np.arange(episodes.rewards.shape[1]) < episodes.lengths[:, None]
     returns = returns_to_go(episodes, config.discount)
     if config.critic == "device":  # the user's mean, which is never sent
-        returns = np.where(inside, returns - returns.sum(axis=1, keepdims=True) / episodes.lengths[:, None], 0.0)
-    weights = inside / episodes.lengths[:, None]
+        returns = np.where(inside, returns - returns.sum(axis=1, keepdims=True) / lengths, 0.0)
     data = (
         torch.as_tensor(episodes.observations),
         torch.as_tensor(episodes.actions),
         torch.as_tensor(returns, dtype=torch.float32),
-        torch.as_tensor(weights, dtype=torch.float32),
+        torch.as_tensor(inside / lengths, dtype=torch.float32),
     )
     start = torch.as_tensor(theta, dtype=torch.float32)
 
     def loss_of(
         point: torch.Tensor, seen: torch.Tensor, actions: torch.Tensor, gains: torch.Tensor, weight: torch.Tensor
     ) -> torch.Tensor:
-        log, entropy, values = evaluate(point, seen, actions)
-        advantage = gains - values.detach() if config.critic == "joint" else gains
-        gain = log * advantage + config.entropy_weight * entropy
-        total: torch.Tensor = (weight * (config.value_weight * (values - gains) ** 2 - gain)).sum()
+        log, entropy = policy.evaluate(point, seen, actions)
+        total: torch.Tensor = -(weight * (log * gains + config.entropy_weight * entropy)).sum()
         return total
 
-    with one_thread():
-        found = vmap(partial(grad(loss_of), start), chunk_size=_CHUNK)(*data)
+    validated = torch.distributions.Distribution._validate_args
+    torch.distributions.Distribution.set_default_validate_args(False)  # it reads values, and vmap cannot
+    try:
+        with one_thread():
+            found = vmap(partial(grad(loss_of), start), chunk_size=_CHUNK)(*data)
+    finally:
+        torch.distributions.Distribution.set_default_validate_args(validated)
     out: Float64Array = found.double().numpy()
     return out

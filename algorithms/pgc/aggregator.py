@@ -18,6 +18,7 @@ Paper: [OT20] sec. 3.1.1, eq. (22) and Algorithm 1.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -32,6 +33,7 @@ from dprl.privacy.privatizer import check_arrays
 
 LARGEST_STALENESS, LARGEST_BUFFER = 10_000, 100_000
 APPLIED, UPDATES = range(2)
+_SMALLEST_SCALE = 1e-8
 
 
 class CollectionRules(NamedTuple):
@@ -44,6 +46,8 @@ class CollectionRules(NamedTuple):
         learning_rate: eta of eq. (22).
         halving: submissions until the step size has halved, eta / (1 + n / halving); 0 keeps it constant, as printed.
         summed: whether a trusted server adds up the messages of each update; they are then read all at once.
+        momentum: share of the earlier mean in the running mean of gradients, 0 for none.
+        scale_memory: the same for squared gradients, by the roots of which steps are divided (Adam); 0 for none.
     """
 
     staleness: int
@@ -51,6 +55,8 @@ class CollectionRules(NamedTuple):
     learning_rate: float
     halving: float = 0.0
     summed: bool = False
+    momentum: float = 0.0
+    scale_memory: float = 0.0
 
     def checked(self) -> CollectionRules:
         """Return these rules; raise ValueError if a number is out of range."""
@@ -88,6 +94,7 @@ class AggregatorState(NamedTuple):
 
     versions float64[R, d]: the parameters after update u at row u mod R; buffer_sum float64[d]: the sum of the
     estimates in the buffer B; counts int64[2]: applied messages and updates. estimate float64[d]: workspace of a loop.
+    moments float64[2, d]: running means of gradients and of their squares.
     """
 
     rules: CollectionRules
@@ -95,14 +102,15 @@ class AggregatorState(NamedTuple):
     buffer_sum: Float64Array
     counts: Int64Array
     estimate: Float64Array
+    moments: Float64Array
 
     @classmethod
     def first(cls, rules: CollectionRules, parameters: Float64Array) -> AggregatorState:
         """Return the state before the first message, with the initial `parameters` float64[d]."""
         kept = -(-rules.staleness // rules.buffer_size) + 1  # versions that agents may still start from
         versions = np.tile(np.asarray(parameters, dtype=np.float64), (kept, 1))
-        buffer_sum, estimate = np.zeros_like(versions[0]), np.zeros_like(versions[0])
-        return cls(rules, versions, buffer_sum, np.zeros(2, dtype=np.int64), estimate)
+        zeros = np.zeros((4, versions.shape[1]))
+        return cls(rules, versions, zeros[0], np.zeros(2, dtype=np.int64), zeros[1], zeros[2:])
 
     @property
     def parameters(self) -> Float64Array:
@@ -113,7 +121,7 @@ class AggregatorState(NamedTuple):
     @property
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays that change, by name; resuming writes into them."""
-        return {name: getattr(self, name) for name in ("versions", "buffer_sum", "counts")}
+        return {name: getattr(self, name) for name in ("versions", "buffer_sum", "counts", "moments")}
 
 
 @no_alloc_kernel
@@ -131,10 +139,19 @@ def aggregate(state: AggregatorState, estimate: Float64Array) -> None:
         if rules.halving > 0.0:
             step /= 1.0 + counts[APPLIED] / rules.halving
         old, new = versions[counts[UPDATES] % versions.shape[0]], versions[(counts[UPDATES] + 1) % versions.shape[0]]
-        for j in range(buffer_sum.shape[0]):
-            new[j] = old[j] - step * (buffer_sum[j] / rules.buffer_size)
-            buffer_sum[j] = 0.0
         counts[UPDATES] += 1
+        first, second, m, v = state.moments[0], state.moments[1], rules.momentum, rules.scale_memory
+        for j in range(buffer_sum.shape[0]):
+            gradient = buffer_sum[j] / rules.buffer_size
+            first[j] = m * first[j] + (1.0 - m) * gradient
+            if v > 0.0:  # Adam, with its corrections of the first means
+                second[j] = v * second[j] + (1.0 - v) * gradient**2
+                scale = math.sqrt(second[j] / (1.0 - v ** counts[UPDATES])) + _SMALLEST_SCALE
+                gradient = first[j] / (1.0 - m ** counts[UPDATES]) / scale
+            elif m > 0.0:
+                gradient = first[j]
+            new[j] = old[j] - step * gradient
+            buffer_sum[j] = 0.0
 
 
 @kernel
@@ -153,19 +170,27 @@ class Batch:
         slots: int64[k], consecutive: positions of the messages in the order of application, from 1 on.
         parameters: float64[v, d], the versions that these agents start from.
         version: int64[k], the row of `parameters` of each agent.
+        drawn: int64[k], the agents if a server draws them, 0 for nobody; None for those of the lease.
     """
 
     lease: SubmissionRange
     slots: Int64Array
     parameters: Float64Array = field(repr=False)
     version: Int64Array = field(repr=False)
+    drawn: Int64Array | None = field(default=None, repr=False)
+
+    @property
+    def agents(self) -> Int64Array:
+        """The agent of each slot, int64[k]."""
+        return self.lease.agents if self.drawn is None else self.drawn
 
 
 Reply = tuple[PrivateMessages, Float64Array | None]
-"""Step 3, report: messages, one for each submission of the batch's lease, in its order; and the raw scores float64[k],
-only if a simulation reads them: its certificate then says so."""
+"""Step 3, report: messages, one for each submission of the batch's lease, in its order; and raw scores and numbers of
+steps float64[k, 2], only if a simulation reads them: its certificate then says so."""
 LocalUpdate = Callable[[Batch], tuple[Float64Array, Float64Array]]
-"""Step 2: every agent of the batch plays; gradients float64[k, d] and scores float64[k], which stay on their side."""
+"""Step 2: every agent of the batch plays; gradients float64[k, d], and scores and numbers of steps float64[k, 2], 0 if
+an environment failed. All of them stay on their side."""
 
 
 def report(update: LocalUpdate, batch: Batch, client: Client, *, shows_scores: bool) -> Reply:
@@ -187,7 +212,7 @@ class Aggregator:
     Args:
         rules: see `CollectionRules`. parameters: float64[d], the initial ones.
         accept: reads messages, each of them once; `Privatizer.accept`.
-        on_scores: called with the scores float64[k] of the next k slots in order, if agents report scores.
+        on_scores: called with scores and steps float64[k, 2] of the next k slots in order, if agents report them.
     """
 
     def __init__(
@@ -199,7 +224,7 @@ class Aggregator:
     ) -> None:
         self.rules = rules
         self._accept, self._on_scores = accept, on_scores
-        self._state = AggregatorState.first(rules, parameters)
+        self.state = AggregatorState.first(rules, parameters)
         self.forget_waiting()
 
     def forget_waiting(self) -> None:
@@ -211,21 +236,21 @@ class Aggregator:
     @property
     def parameters(self) -> Float64Array:
         """The parameters after the last update, a copy float64[d]."""
-        return self._state.parameters.copy()
+        return self.state.parameters.copy()
 
     @property
     def applied(self) -> int:
         """Number of applied messages."""
-        return int(self._state.counts[APPLIED])
+        return int(self.state.counts[APPLIED])
 
     @property
     def updates(self) -> int:
         """Number of updates."""
-        return int(self._state.counts[UPDATES])
+        return int(self.state.counts[UPDATES])
 
     def batch(self, lease: SubmissionRange, slots: Int64Array) -> Batch:
         """Return the batch for the agents of a lease, for consecutive startable slots int64[k]."""
-        versions = self._state.versions
+        versions = self.state.versions
         wanted = np.maximum(0, slots - 1 - self.rules.staleness) // self.rules.buffer_size
         needed = np.arange(wanted[0], wanted[-1] + 1)
         return Batch(lease, slots, versions[needed % versions.shape[0]], wanted - wanted[0])
@@ -248,17 +273,17 @@ class Aggregator:
             self._parts.append(messages)
             if not self.rules.summed or sum(map(len, self._parts)) == self.rules.buffer_size:
                 parts, self._parts = self._parts, []
-                _aggregate_all(self._state, self._accept(*parts))
+                _aggregate_all(self.state, self._accept(*parts))
             if self._on_scores is not None and scores is not None:
                 self._on_scores(scores)
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return the state for resuming; waiting messages count as lost."""
-        return {name: array.copy() for name, array in self._state.arrays.items()}
+        return {name: array.copy() for name, array in self.state.arrays.items()}
 
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
         """Continue from `state_dict`. Raises ValueError if it is of another shape."""
-        own = self._state.arrays
+        own = self.state.arrays
         check_arrays(state, own)
         for name, array in own.items():
             array[:] = state[name]

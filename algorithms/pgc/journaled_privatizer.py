@@ -74,11 +74,20 @@ class JournaledPrivatizer:
 
         Raises LedgerError if fewer agents are left, if another run has the journal, or if it is gone.
         """
+        self._prepare()
+        return self.privatizer.lease(k, needed)
+
+    def charge_all(self) -> None:
+        """Charge the whole population, for sampled rounds, unless it is charged. Raises LedgerError like `lease`."""
+        self._prepare()
+        if self.privatizer.charged == 0:
+            self.privatizer.charge(1, self.privatizer.capacity)
+
+    def _prepare(self) -> None:
         if self._refused is not None:
             raise LedgerError(self._refused[0])
         if self.privatizer.charged == 0:
             self.folder.mkdir(parents=True, exist_ok=True)
-        return self.privatizer.lease(k, needed)
 
     def accept(self, *messages: PrivateMessages) -> Float64Array:
         """Return the content of messages, each of them once; a trusted server reads all messages of a sum together."""

@@ -154,5 +154,5 @@ class ControlPolicy:
         if given.shape != shape or not np.isfinite(given).all():
             rule = f"observation must be one of {self.env.env_id}, finite numbers of shape {shape}"
             raise ValueError(f"{rule}, got {given.shape}; call the policy once for each observation")
-        found = self.network.act(self.parameters, self.task.flat(given[np.newaxis]), rng)
-        return self.task.to_env(found)[0]
+        act = self.network.acting(self.parameters, rng, tensors=False)
+        return self.task.to_env(act(self.task.flat(given[np.newaxis])))[0]

@@ -264,8 +264,7 @@ def test_nobody_is_charged_twice(name: str, kind: str) -> None:
 CHANGES: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
     "dppg": {
         "learning_rate": (1.0, {}), "users_per_update": (7, {}), "halving": (20.0, {}), "hidden": ("5", {}),
-        "discount": (0.5, {}), "entropy_weight": (0.1, {}), "critic": ("none", {}),
-        "value_weight": (0.9, {"critic": "joint"}),
+        "discount": (0.5, {}), "entropy_weight": (0.1, {}), "critic": ("none", {}), "optimizer": ("sgd", {}),
     },
     "pgc_a3c": {
         "learning_rate": (0.1, {}), "buffer_size": (2, {}), "halving": (20.0, {}), "staleness": (2, {}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any, ClassVar, Self
 
 import gymnasium as gym
@@ -14,132 +15,85 @@ from numpy.typing import NDArray
 from ray.rllib.algorithms.ppo.ppo_catalog import PPOCatalog
 from ray.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module import DefaultPPOTorchRLModule
 from ray.rllib.core.columns import Columns
-from ray.rllib.core.rl_module.apis import ValueFunctionAPI
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from ray.tune.registry import ENV_CREATOR, _global_registry
 from torch.func import functional_call
 
-from dprl.algorithms.base import Float64Array
+from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.dppg.algorithm import DPPGConfig as Learning
-from dprl.algorithms.dppg.updates import updates
-from dprl.algorithms.pgc.aggregator import Batch, CollectionRules, LocalUpdate
+from dprl.algorithms.dppg.algorithm import report_round, with_spare
+from dprl.algorithms.dppg.updates import Rollout
+from dprl.algorithms.pgc.aggregator import Batch, CollectionRules, LocalUpdate, Reply
 from dprl.algorithms.pgc.on_rllib.algorithm import GradientCollection
 from dprl.algorithms.pgc.on_rllib.config import GradientCollectionConfig
 from dprl.algorithms.pgc.on_rllib.env_runner import check_playable
 from dprl.algorithms.pgc.on_rllib.parameters import read_parameters, write_parameters
-from dprl.envs import ControlTask, Episodes
+from dprl.envs import ControlTask
 from dprl.envs.checks import require_integer
-from dprl.privacy import GradientPrivatizer
+from dprl.envs.control import Act
+from dprl.privacy import GradientLayout, GradientPrivatizer, SubmissionRange
+from dprl.privacy.designs.gradients import DEFAULT_CLIP
+from dprl.privacy.queries.sampled_gradients import draw_users
 from dprl.privacy.randomness.bits import splitmix64
 
 _LARGEST_SEED = 2**31 - 1
 
 
 class _ModulePolicy(torch.nn.Module):
-    """The policy of a module, as a function of one row of parameters; see `Evaluate` in `updates.py`.
+    """A module as a policy of a row of parameters; see `Policy` in `updates.py`.
 
-    module: any torch RLModule without state. shape: of its observations. critic: whether its values are learned.
-
-    Raises ValueError for a critic without values.
+    module: any torch RLModule without state. shape: of its observations. Raises ValueError for batch normalisation.
     """
 
-    def __init__(self, module: TorchRLModule, shape: tuple[int, ...] | None, *, critic: bool) -> None:
+    def __init__(self, module: TorchRLModule, shape: tuple[int, ...] | None) -> None:
         super().__init__()
-        if critic and not isinstance(module, ValueFunctionAPI):
-            raise ValueError(
-                f"critic must be device or none for {type(module).__name__}, which has no values, got 'joint'; change "
-                "it, or add compute_values to the module"
-            )
-        self.module, self._shape, self._critic = module, shape or (), critic
+        if any(isinstance(part, torch.nn.modules.batchnorm._BatchNorm) for part in module.modules()):
+            raise ValueError("rl_module must have no BatchNorm, which mixes users, got one; take LayerNorm")
+        self.module, self._shape = module, shape or ()
 
-    def forward(self, seen: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the action distribution's inputs [T, ...] and values [T], zeros without a critic, for [T, o]."""
-        batch = {Columns.OBS: self._rows(seen)}
-        output = self.module.forward_train(batch)
-        inputs = output[Columns.ACTION_DIST_INPUTS]
-        if not self._critic:
-            return inputs, inputs.new_zeros(inputs.shape[0])
-        return inputs, self.module.compute_values(batch, embeddings=output.get(Columns.EMBEDDINGS))
+    def forward(self, seen: torch.Tensor) -> torch.Tensor:
+        """Return the action distribution's inputs [T, ...] for observations [T, o]."""
+        found: torch.Tensor = self.module.forward_train({Columns.OBS: self._rows(seen)})[Columns.ACTION_DIST_INPUTS]
+        return found
 
     def evaluate(
         self, theta: torch.Tensor, seen: torch.Tensor, actions: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return log probabilities, entropies and values [T] for theta [d], observations [T, o] and actions."""
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return log probabilities and entropies [T] for theta [d], observations [T, o] and actions."""
         parameters, at = {}, 0
         for name, like in self.named_parameters():
             row, at = theta[at : at + like.numel()], at + like.numel()
             parameters[name] = row.reshape(like.shape).to(like.dtype)
-        inputs, values = functional_call(self, parameters, (seen,))
+        inputs = functional_call(self, parameters, (seen,))
         distribution = self.module.get_train_action_dist_cls().from_logits(inputs)
-        return distribution.logp(actions), distribution.entropy(), values
+        return distribution.logp(actions), distribution.entropy()
 
-    def act(self, seen: NDArray[np.float32], *, sampled: bool) -> NDArray[Any]:
-        """Return actions for observations float32[n, o], drawn from torch's generator, or the most probable ones."""
-        batch = {Columns.OBS: self._rows(torch.as_tensor(seen))}
-        with torch.no_grad():
-            # Not forward_exploration: it sets the mode of every layer anew.
-            forward = self.module._forward_exploration if sampled else self.module._forward_inference
-            inputs = forward(batch)[Columns.ACTION_DIST_INPUTS]
-            distribution = self.module.get_exploration_action_dist_cls().from_logits(inputs)
-            return np.asarray((distribution if sampled else distribution.to_deterministic()).sample())
+    def acting(self, theta: Float64Array, rng: np.random.Generator | None) -> Act:
+        """Return actions for observations float32[n, o], drawn with `rng`, or the most probable ones."""
+        write_parameters(self.module, theta)
+        self.module.eval()
+
+        def act(seen: NDArray[np.float32]) -> NDArray[Any]:
+            batch = {Columns.OBS: self._rows(torch.as_tensor(seen))}
+            # Not forward_exploration: it sets the mode of every layer anew. Torch draws from its global generator only.
+            with torch.no_grad(), torch.random.fork_rng(devices=[]):
+                torch.manual_seed(0 if rng is None else int(rng.integers(_LARGEST_SEED)))
+                forward = self.module._forward_inference if rng is None else self.module._forward_exploration
+                inputs = forward(batch)[Columns.ACTION_DIST_INPUTS]
+                distribution = self.module.get_exploration_action_dist_cls().from_logits(inputs)
+                return np.asarray((distribution.to_deterministic() if rng is None else distribution).sample())
+
+        return act
 
     def _rows(self, seen: torch.Tensor) -> torch.Tensor:
         return seen.reshape(*seen.shape[:-1], *self._shape)
 
 
-class _Rollout:
-    """Vectorised episodes of one call, and the updates of their users.
-
-    Args:
-        task: the control task. copies: number of its environments. policy: plays them. padded: see `DPPGConfig`.
-        key: words that seed the episodes. agent_key uint64[5]: key from which environments' numbers of users are
-            computed.
-    """
-
-    def __init__(
-        self,
-        task: ControlTask,
-        copies: int,
-        policy: _ModulePolicy,
-        *,
-        padded: bool,
-        key: Sequence[int] = (),
-        agent_key: NDArray[np.uint64] | None = None,
-    ) -> None:
-        self.task, self.policy, self.vector = task, policy, task.vector(copies, padded=padded)
-        self._key, self._agent_key = key, np.zeros(5, dtype=np.uint64) if agent_key is None else agent_key
-
-    def play(self, number: int, agents: NDArray[np.int64], *, sampled: bool, padded: bool = False) -> Episodes:
-        """Return an episode of each copy; `number` selects the random draws, and copy i belongs to user agents[i]."""
-        seeds = np.random.SeedSequence((*self._key, number)).generate_state(2) % _LARGEST_SEED
-        self.policy.module.eval()
-        agent_ids = [int(splitmix64(self._agent_key, np.uint64(agent))) for agent in agents]
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int(seeds[0]))
-            return self.task.play(
-                self.vector,
-                lambda seen: self.policy.act(seen, sampled=sampled),
-                int(seeds[1]),
-                padded=padded,
-                checked=len(agents) == 0,
-                options={"agents": agent_ids},
-            )
-
-    def updates(self, theta: Float64Array, episodes: Episodes, config: Learning) -> Float64Array:
-        validated = torch.distributions.Distribution._validate_args
-        torch.distributions.Distribution.set_default_validate_args(False)  # it reads values, and vmap cannot
-        try:
-            return updates(self.policy.evaluate, theta, episodes, config)
-        finally:
-            torch.distributions.Distribution.set_default_validate_args(validated)
-
-
 _CALLS, _EVALUATED_AT_ONCE = 4, 10
 _MOST_STEPS = 100_000
 _NAME = "dprl/user-v0"
-_NOBODY = np.zeros(0, dtype=np.int64)
 
 
 class DPPGConfig(GradientCollectionConfig):
@@ -147,18 +101,17 @@ class DPPGConfig(GradientCollectionConfig):
 
     `training` takes the settings of `dprl.algorithms.dppg.DPPGConfig`, and the lengths of a run and of episodes.
     horizon: most steps of an episode; by default the environment's own limit. n_submissions: messages to be applied in
-    all. submissions_per_iteration: messages per call of `train`, by default one round; with model 'jdp' whole rounds.
-    agents_per_call is by default a quarter of a round for any number of runners, so results do not depend on runners.
+    all, with sampled users their expected number. submissions_per_iteration: messages per call of `train`, by default
+    one round; with model 'jdp' whole rounds. agents_per_call is by default a quarter of a round for any number of
+    runners, so results do not depend on runners.
     """
 
     _learning: ClassVar[Any] = Learning
     _left_out: ClassVar[frozenset[str]] = frozenset({"hidden"})
     _models: ClassVar[tuple[str, ...]] = ("none", "jdp", "ldp")
     _for_training: ClassVar[tuple[str, ...]] = ("horizon", "n_submissions", "submissions_per_iteration")
-    size_of_update: ClassVar[str] = "users_per_update"
     fixed_calls: ClassVar[bool] = True
     _further_identity: ClassVar[tuple[str, ...]] = ("horizon", "call_size")
-    of_paper: ClassVar[bool] = False
 
     @classmethod
     def _algorithm_class(cls) -> type:
@@ -186,11 +139,6 @@ class DPPGConfig(GradientCollectionConfig):
             )
         if self.privacy_settings.get("model") != "jdp":
             return
-        if (sampling := self.privacy_settings.get("sampling", "one_pass")) != "one_pass":
-            raise ValueError(
-                f"sampling must be one_pass on RLlib, got {sampling!r}; for others, run a config with algorithm: "
-                "{name: dppg} in one process"
-            )
         for key in ("n_submissions", "submissions_per_iteration"):
             if getattr(self, key) % self.users_per_update:
                 raise ValueError(
@@ -205,6 +153,14 @@ class DPPGConfig(GradientCollectionConfig):
     def call_size(self) -> int:
         return self.agents_per_call or math.ceil(self.users_per_update / _CALLS)
 
+    @property
+    def population(self) -> int:
+        """Largest number of submissions; with sampled users there is no reserve, as lost calls are played again."""
+        return int(self.n_submissions) if self.trust_model().population else super().population
+
+    def layout(self, dimension: int) -> GradientLayout:
+        return GradientLayout(dimension, self.users_per_update, self.uncovered_channels, draws=True, paper=False)
+
     def rules(self, privatizer: GradientPrivatizer) -> CollectionRules:
         return self.learning_config().rules(privatizer.query, summed=privatizer.server_noise)
 
@@ -214,35 +170,41 @@ class DPPGConfig(GradientCollectionConfig):
         An update depends on one user's episode and on public parameters: arrays have the length of the longest possible
         episode and as many rows as the largest call. Raises ValueError.
         """
-        streams, config = self.streams(), self.learning_config()
-        key = [int(word) for word in streams.key("exploration", "episodes")]
-        rollout = self.rollout(env, module, create, self.call_size, key=key, agent_key=streams.key("env", "users"))
+        streams, rollout, n = self.streams(), self.rollout(env, module, create), self.call_size
+        key, agent_key = [int(word) for word in streams.key("exploration", "episodes")], streams.key("env", "users")
 
         def update(batch: Batch) -> tuple[Float64Array, Float64Array]:
             # All users of a call start from the same parameters.
-            theta, lease = batch.parameters[batch.version[0]], batch.lease
-            write_parameters(module, theta)
-            episodes = rollout.play(lease.first, lease.agents, sampled=True, padded=config.padded)
-            return rollout.updates(theta, episodes, config)[: len(lease)], episodes.scores[: len(lease)]
+            theta, rng = batch.parameters[batch.version[0]], np.random.default_rng([*key, batch.lease.first])
+            agents = [int(splitmix64(agent_key, np.uint64(agent))) for agent in batch.agents]
+            found, played = rollout.report(n, theta, rng, agents)
+            return found[: len(batch.slots)], played[: len(batch.slots)]
 
         return update
 
     def dry_run(self, env: Any, module: TorchRLModule, create: Callable[[], Any]) -> None:  # noqa: ANN401
         check_playable(env, module, gym.spaces.Box)
-        rollout, theta = self.rollout(env, module, create, 2), read_parameters(module)
-        episodes = rollout.play(0, _NOBODY, sampled=True)
-        rollout.updates(theta, episodes, self.learning_config())
-        rollout.vector.close()
+        rollout, theta = self.rollout(env, module, create), read_parameters(module)
+        rollout.updates(theta, rollout.play(2, theta, np.random.default_rng(0), sampled=True, users=False))
+        rollout.close()
 
-    def greedy_returns(self, env: Any, module: Any, create: Callable[[], Any], seeds: Sequence[int]) -> list[float]:  # noqa: ANN401
-        rollout = self.rollout(env, module, create, min(len(seeds), _EVALUATED_AT_ONCE))
-        rounds = math.ceil(len(seeds) / rollout.vector.num_envs)
-        found = [rollout.play(int(seeds[0]) + i, _NOBODY, sampled=False).scores for i in range(rounds)]
-        rollout.vector.close()
+    def returns(
+        self,
+        env: Any,
+        module: TorchRLModule,
+        create: Callable[[], Any],
+        seeds: Sequence[int],
+        *,
+        sampled: bool,  # noqa: ANN401
+    ) -> list[float]:
+        rollout, theta = self.rollout(env, module, create), read_parameters(module)
+        rng, n = np.random.default_rng(seeds), min(len(seeds), _EVALUATED_AT_ONCE)
+        found = [rollout.returns(n, theta, rng, sampled=sampled) for _ in range(math.ceil(len(seeds) / n))]
+        rollout.close()
         return [float(score) for score in np.concatenate(found)[: len(seeds)]]
 
-    def rollout(self, env: Any, module: Any, create: Callable[[], Any], copies: int, **keys: Any) -> _Rollout:  # noqa: ANN401
-        """Return the episodes of a number of users at once; keys: see `_Rollout`. Raises ValueError."""
+    def rollout(self, env: Any, module: Any, create: Callable[[], Any]) -> Rollout:  # noqa: ANN401
+        """Return episodes of the module. Raises ValueError."""
         limit = None if env.spec is None else env.spec.max_episode_steps
         if self.horizon is None and limit is None:
             raise ValueError(
@@ -256,22 +218,55 @@ class DPPGConfig(GradientCollectionConfig):
         if isinstance(name, str) and name in gym.registry and not _global_registry.contains(ENV_CREATOR, name):
             entry, arguments = gym.spec(name), dict(self.env_config)
         task = ControlTask("control", entry, arguments, steps, env.observation_space, env.action_space)
-        policy = _ModulePolicy(module, env.observation_space.shape, critic=self.critic == "joint")
-        return _Rollout(task, copies, policy, padded=self.padded, **keys)
+        policy = _ModulePolicy(module, env.observation_space.shape)
+        return Rollout(task, policy, self.learning_config(), (self.trust_model().clip or DEFAULT_CLIP) / 2.0)
+
+    @property
+    def _model_config_auto_includes(self) -> dict[str, Any]:
+        units = DefaultModelConfig(fcnet_hiddens=[64, 64], fcnet_activation="tanh")
+        included: dict[str, Any] = super()._model_config_auto_includes
+        return included | asdict(units)
 
     def get_default_rl_module_spec(self) -> RLModuleSpec:
-        """Return the spec of PPO's module, with 64 x 64 tanh units."""
+        """Return the spec of PPO's module, with 64 x 64 tanh units unless `rl_module(model_config=...)` has others."""
         return RLModuleSpec(
-            module_class=DefaultPPOTorchRLModule,
-            catalog_class=PPOCatalog,
-            model_config=DefaultModelConfig(fcnet_hiddens=[64, 64], fcnet_activation="tanh"),
+            module_class=DefaultPPOTorchRLModule, catalog_class=PPOCatalog, model_config=self.model_config
         )
+
+
+class _Round:
+    """A round of sampled users, to be collected like messages.
+
+    It has always as many slots as 4 standard deviations above the expected number of users, unless more joined; nobody
+    plays those beyond the users who joined. So the number of calls reveals almost nothing.
+
+    theta float64[d]: parameters. joined int64[m]: the users. number: of the round, from 0 on.
+    """
+
+    def __init__(self, theta: Float64Array, joined: Int64Array, number: int, privatizer: GradientPrivatizer) -> None:
+        query, self._theta, self._users, self._issuer = privatizer.query, theta, privatizer.n_users, privatizer.issuer
+        self.size, self.applied = max(with_spare(query.window), joined.size), 0
+        self.rules, self._before = CollectionRules(0, self.size, 0.0), number * (with_spare(query.window) + self._users)
+        self._agents = np.concatenate([joined, np.zeros(self.size - joined.size, dtype=np.int64)])
+        self.updates, self.played = np.zeros((self.size, theta.size)), np.zeros((self.size, 2))
+
+    def forget_waiting(self) -> None: ...
+
+    def batch(self, _: object, slots: Int64Array) -> Batch:
+        lease = SubmissionRange(self._before + slots[0], self._before + slots[-1], self._users, self._issuer)
+        return Batch(lease, slots, self._theta[np.newaxis], np.zeros_like(slots), self._agents[slots - 1])
+
+    def receive(self, slots: Int64Array, reply: Reply) -> None:
+        self.updates[slots - 1], self.applied = reply[0].values, self.applied + len(slots)
+        if reply[1] is not None:
+            self.played[slots - 1] = reply[1]
 
 
 class DPPG(GradientCollection):
     """Private policy gradient in one pass over users, on RLlib: `DPPGConfig().privacy(...).build_algo().train()`.
 
     Under `model='jdp'` the driver adds noise to the sum of a round's clipped updates, under 'ldp' runners to each one.
+    With `sampling='poisson'` the driver draws the users of a round; the whole population is charged before the first.
     """
 
     results_key = "dppg"
@@ -281,3 +276,17 @@ class DPPG(GradientCollection):
         """Return the default settings; privacy has none and must be chosen."""
         # Not a class attribute: Ray follows those on export, and an environment may refer to itself.
         return DPPGConfig()
+
+    def _collect(self, goal: int) -> None:
+        privatizer = self._journaled.privatizer
+        if not privatizer.query.sampled:
+            super()._collect(goal)
+            return
+        self._journaled.charge_all()
+        while self.submissions < goal:
+            joined = draw_users(privatizer.channel)
+            users = _Round(self.parameters, joined, self._aggregator.updates, privatizer)
+            self._collect_from(users, lambda *_: None, users.size)
+            report_round(privatizer.channel, self._aggregator.state, users.updates[: joined.size])
+            if self.config.shows_scores:
+                self._note_scores(users.played[: joined.size])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import time
 from collections.abc import Collection
 from contextlib import ExitStack
@@ -22,18 +23,20 @@ from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from ray.rllib.env.env_context import EnvContext
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 from ray.rllib.utils.error import EnvError
+from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, EPISODE_RETURN_MEAN, EVALUATION_RESULTS
+from ray.rllib.utils.metrics import NUM_ENV_STEPS_SAMPLED_LIFETIME as STEPS_LIFETIME
 
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.pgc.aggregator import Aggregator, Batch, Reply
 from dprl.algorithms.pgc.collector import collect
 from dprl.algorithms.pgc.journaled_privatizer import JournaledPrivatizer, journal_folder
 from dprl.algorithms.pgc.on_rllib.config import GradientCollectionConfig
-from dprl.algorithms.pgc.on_rllib.env_runner import check_observed
+from dprl.algorithms.pgc.on_rllib.env_runner import check_observed, quiet
 from dprl.algorithms.pgc.on_rllib.parameters import write_parameters
 from dprl.algorithms.pgc.scores import SCORE, ScoreTracker, record_all
 from dprl.algorithms.pgc.user_code import error_barrier, silent
 from dprl.envs.gymnasium_ids import check_step
-from dprl.privacy import Certificate, GradientLayout, GradientPrivatizer
+from dprl.privacy import Certificate, GradientPrivatizer
 
 _CERTIFICATE = "certificate.json"
 _LOCAL = 0
@@ -64,16 +67,24 @@ class GradientCollection(Algorithm):
 
     def setup(self, config: GradientCollectionConfig) -> None:
         """Start the runners and the aggregator; called by RLlib's constructor."""
-        # First, because RLlib hides errors of a remote runner's constructor behind an IndexError of its own.
-        if not config.compiled:
-            self._dry_run(config)
-        super().setup(config)
+        with quiet(config.log_level):
+            # First, because RLlib hides errors of a remote runner's constructor behind an IndexError of its own.
+            if not config.compiled:
+                self._dry_run(config)
+            super().setup(config)
+            self._set_up()
+        query, ledger = self._journaled.privatizer.query, self._journaled.folder
+        noise = query.law.name + (f" with {query.counter.name}" if query.counter else "")
+        sys.stderr.write(
+            f"{type(self).__name__}: {self.config.n_submissions} submissions, {self.config.privacy_settings}, "
+            f"{noise} on {query.dimension} parameters, ledger {ledger}\n"
+        )
+
+    def _set_up(self) -> None:
         streams, first = self.config.streams(), self.config.initial_parameters(self.get_module(), self.spaces)
-        trust, population, uncovered = self.config.trust_model(), self.config.population, self.config.uncovered_channels
+        trust, population, layout = self.config.trust_model(), self.config.population, self.config.layout(len(first))
 
         def privatizer() -> GradientPrivatizer:
-            size = getattr(self.config, self.config.size_of_update)
-            layout = GradientLayout(len(first), size, uncovered, paper=self.config.of_paper)
             built: GradientPrivatizer = trust.build(layout, population, streams)
             return built
 
@@ -81,7 +92,9 @@ class GradientCollection(Algorithm):
         rules = self.config.rules(self._journaled.privatizer)
         self._aggregator = Aggregator(rules, first, self._journaled.accept, self._note_scores)
         self._publish()
-        self._score_tracker, self._score_sum = ScoreTracker.empty(getattr(self.config, "target", math.inf)), 0.0
+        self._score_tracker = ScoreTracker.empty(getattr(self.config, "target", math.inf))
+        self._played: list[Float64Array] = []
+        self._steps, self._failed = 0, 0
         in_flight = self.config.max_requests_in_flight_per_env_runner
         self._workers = _Workers(self.env_runner_group, self._journaled, in_flight, self.config.sample_timeout_s)
         self._evaluation_env: Any = None
@@ -104,7 +117,8 @@ class GradientCollection(Algorithm):
     @property
     def lost(self) -> int:
         """Number of leased submissions neither applied nor pending; their agents are not asked again."""
-        return int(self._journaled.privatizer.leased) - self.submissions
+        privatizer = self._journaled.privatizer
+        return 0 if privatizer.query.sampled else int(privatizer.leased) - self.submissions
 
     def get_module(self, module_id: str = DEFAULT_MODULE_ID) -> TorchRLModule:
         """Return the module with the parameters after the last update."""
@@ -124,29 +138,40 @@ class GradientCollection(Algorithm):
         before, goal = self.submissions, self.config.n_submissions
         if before >= goal:
             raise RuntimeError(f"all {goal} submissions are applied; build an algorithm with more n_submissions")
-        started, waited, self._score_sum = time.perf_counter(), self._workers.waited, 0.0
+        started, waited, self._played = time.perf_counter(), self._workers.waited, []
+        self._collect(min(before + self.config.submissions_per_iteration, goal))
+        self._publish()
+        seconds = time.perf_counter() - started
+        self._log(self.submissions - before, seconds, self._workers.waited - waited)
+
+    def _collect(self, goal: int) -> None:
+        """Collect until `goal` messages are applied in total."""
+        self._collect_from(self._aggregator, self._journaled.lease, goal)
+
+    def _collect_from(self, aggregator: Any, lease: Any, goal: int) -> None:  # noqa: ANN401 - as of `collect`
         collect(
-            self._aggregator,
+            aggregator,
             self._workers,
-            self._journaled.lease,
-            min(before + self.config.submissions_per_iteration, goal),
+            lease,
+            goal,
             agents_per_call=self.config.call_size,
             losses=self.config.num_consecutive_env_runner_failures_tolerance,
             patience=self.config.env_runner_restore_timeout_s,
             fixed=self.config.fixed_calls,
         )
-        self._publish()
-        seconds = time.perf_counter() - started
-        self._log(self.submissions - before, seconds, self._workers.waited - waited)
 
     def step(self) -> dict[str, Any]:
         """Run one iteration; the result says `done` once all submissions are applied."""
-        result: dict[str, Any] = super().step()
-        result["done"] = self.submissions >= self.config.n_submissions
-        return result
+        found = super().step()
+        shown = (self.results_key, ENV_RUNNER_RESULTS, EVALUATION_RESULTS, STEPS_LIFETIME, "config")
+        # Few columns in the tables of Tune and MLflow.
+        result = {name: found[name] for name in shown if name in found}
+        return result | {"done": self.submissions >= self.config.n_submissions}
 
     def evaluate(self, parallel_train_future: object = None) -> dict[str, Any]:  # noqa: ARG002 - as RLlib's
-        """Play `evaluation_duration` episodes of the most probable actions on a simulator with public settings.
+        """Play `evaluation_duration` episodes on a simulator with public settings, without agents.
+
+        Actions are the most probable ones, or with `evaluation_config={"explore": True}` drawn from the policy.
 
         Return {"env_runners": {"episode_return_mean", "episode_return_min", "episode_return_max", "num_episodes"}}.
         """
@@ -163,7 +188,8 @@ class GradientCollection(Algorithm):
             if self._evaluation_env is None:
                 self._evaluation_env = self._simulator(config.env_config)
             create = partial(self._simulator, config.env_config)
-            returns = self.config.greedy_returns(self._evaluation_env, module, create, seeds.tolist())
+            explore = bool((self.config.evaluation_config or {}).get("explore", False))
+            returns = self.config.returns(self._evaluation_env, module, create, seeds.tolist(), sampled=explore)
         if not returns:
             raise RuntimeError("evaluation failed; texts of its environment are not shown once users have played")
         found = {"mean": float(np.mean(returns)), "min": min(returns), "max": max(returns)}
@@ -201,6 +227,7 @@ class GradientCollection(Algorithm):
             state[self.results_key] = {
                 "ledger": self._journaled.reference(),
                 "scores": {name: getattr(self._score_tracker, name).copy() for name in ("last", "counts")},
+                "steps": (self._steps, self._failed),
                 "aggregator": self._aggregator.state_dict(),
             }
         return state
@@ -214,6 +241,7 @@ class GradientCollection(Algorithm):
         if self.results_key in state:
             for name, array in saved["scores"].items():
                 getattr(self._score_tracker, name)[:] = array
+            self._steps, self._failed = saved["steps"]
             self._aggregator.load_state_dict(saved["aggregator"])
             self._publish()
             self._journaled.resume(saved["ledger"])
@@ -246,25 +274,32 @@ class GradientCollection(Algorithm):
         return self.env_creator(EnvContext(settings, worker_index=0, num_workers=0))
 
     def _publish(self) -> None:
-        """Write the aggregator's parameters into the module, in its own precision, for use and checkpoints."""
+        """Write the parameters into the module, in its own precision, for use and checkpoints."""
         write_parameters(self.get_module(), self.parameters)
 
-    def _note_scores(self, scores: Float64Array) -> None:
-        self._score_sum += float(scores.sum())
-        record_all(self._score_tracker, scores)
+    def _note_scores(self, played: Float64Array) -> None:
+        """Record scores and numbers of steps float64[k, 2]; only a simulation reads them."""
+        self._played.append(played)
+        self._steps, self._failed = self._steps + int(played[:, 1].sum()), self._failed + int((played[:, 1] == 0).sum())
+        record_all(self._score_tracker, np.ascontiguousarray(played[:, 0]))
 
     def _log(self, taken: int, seconds: float, waited: float) -> None:
+        ledger = self._journaled.privatizer.ledger
         values = {
             "submissions": self.submissions,
             "lost": self.lost,
             "updates": self._aggregator.updates,
             "submissions_per_s": taken / seconds,
             "driver_share": 1.0 - waited / seconds,
-            "agents_charged": self._journaled.privatizer.ledger.users_charged,
-            "epsilon": self._journaled.privatizer.ledger.epsilon(self.config.privacy_settings.get("delta", 0.0)),
+            "agents_charged": ledger.users_charged,
+            "users_left": self._journaled.privatizer.n_users - ledger.users_charged,
+            "epsilon": ledger.epsilon(self.config.privacy_settings.get("delta", 0.0)),
         }
-        if self._score_tracker.counts[0] > 0:
-            values |= self.config.score_metrics(self._score_tracker) | {SCORE.name: self._score_sum / taken}
+        if self._played:
+            score = float(np.concatenate(self._played)[:, 0].mean())
+            values |= self.config.score_metrics(self._score_tracker) | {SCORE.name: score, "failed": self._failed}
+            for name, value in ((EPISODE_RETURN_MEAN, score), (STEPS_LIFETIME, self._steps)):
+                self.metrics.log_value((ENV_RUNNER_RESULTS, name), value, window=1)
         for name, value in values.items():
             self.metrics.log_value((self.results_key, name), value, window=1)
 

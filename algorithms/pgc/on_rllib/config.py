@@ -19,12 +19,12 @@ from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc.aggregator import CollectionRules, LocalUpdate
-from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner
+from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner, quiet
 from dprl.algorithms.pgc.on_rllib.parameters import read_parameters
 from dprl.algorithms.pgc.on_rllib.settings import check_settings, refused
 from dprl.algorithms.pgc.scores import ScoreTracker
 from dprl.envs.checks import require_integer, require_number
-from dprl.privacy import GradientPrivacy, GradientPrivatizer, NoiseConfig, Streams
+from dprl.privacy import GradientLayout, GradientPrivacy, GradientPrivatizer, NoiseConfig, Streams
 from dprl.privacy.base import check_choice
 from dprl.privacy.threat_models import CARRIED, DURATIONS, ROUNDS, RUNNERS, TIMING_DETAILS
 from dprl.sources import results_version
@@ -52,10 +52,6 @@ class GradientCollectionConfig(AlgorithmConfig):
     """Its fields that are not settings on RLlib."""
     _models: ClassVar[tuple[str, ...]]
     """Supported trust models. The shuffle model is not among them: runners send messages directly to the server."""
-    of_paper: ClassVar[bool] = True
-    """Whether privacy settings that are left out are those of [OT20]; otherwise the least noise known."""
-    size_of_update: ClassVar[str] = "buffer_size"
-    """Name of the setting with the number of messages of an update."""
     fixed_calls: ClassVar[bool] = False
     """Whether batches have their full size for any number of runners."""
     _for_training: ClassVar[tuple[str, ...]] = ("n_submissions", "submissions_per_iteration")
@@ -87,6 +83,7 @@ class GradientCollectionConfig(AlgorithmConfig):
         self.delay_between_env_runner_restarts_s, self.env_runner_health_probe_timeout_s = 0.0, 0.05
         self.max_requests_in_flight_per_env_runner = 2
         self.sample_timeout_s = 600.0
+        self.log_sys_usage = False
         self._complete = True
 
     @classmethod
@@ -173,9 +170,13 @@ class GradientCollectionConfig(AlgorithmConfig):
         if self.is_multi_agent:
             named = ", ".join(sorted(map(str, self.policies)))
             raise ValueError(f"policies must be that of a single agent, got {named}; leave multi_agent(...) out")
+        given, own = getattr(self._rl_module_spec, "model_config", None), self._model_config
+        if given is not None and own:
+            raise ValueError("model_config must be given once, got one in rl_module_spec, too; leave one of them out")
         if not isinstance(self.seed, int) or self.seed < 0:
             raise ValueError(f"seed must be an integer of at least 0, got {self.seed!r}; call debugging(seed=0)")
-        super().validate()
+        with quiet(self.log_level):
+            super().validate()
         for key in ("n_submissions", "submissions_per_iteration"):
             require_integer(key, getattr(self, key), 1, MOST_SUBMISSIONS)
         if self.reserve is not None:
@@ -207,6 +208,10 @@ class GradientCollectionConfig(AlgorithmConfig):
         """The number of agents per call, a function of the settings; raises ValueError."""
 
     @abstractmethod
+    def layout(self, dimension: int) -> GradientLayout:
+        """Return the layout of gradients float64[dimension]."""
+
+    @abstractmethod
     def rules(self, privatizer: GradientPrivatizer) -> CollectionRules:
         """Return the rules of the aggregator. Raises ValueError."""
 
@@ -223,8 +228,19 @@ class GradientCollectionConfig(AlgorithmConfig):
         """Raise errors of environment and module before there are agents; later errors would reveal data."""
 
     @abstractmethod
-    def greedy_returns(self, env: Any, module: Any, create: Callable[[], Any], seeds: Sequence[int]) -> list[float]:  # noqa: ANN401
-        """Return the sum of rewards of an episode of the most probable actions for each seed, without agents."""
+    def returns(
+        self,
+        env: Any,
+        module: TorchRLModule,
+        create: Callable[[], Any],
+        seeds: Sequence[int],
+        *,
+        sampled: bool,  # noqa: ANN401
+    ) -> list[float]:
+        """Return the sum of rewards of an episode for each seed, without agents.
+
+        sampled: whether actions are drawn from the policy; else they are the most probable ones.
+        """
 
     def score_metrics(self, tracker: ScoreTracker) -> dict[str, float]:  # noqa: ARG002
         """Return metrics of scores, besides their mean."""

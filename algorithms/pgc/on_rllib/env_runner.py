@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import gymnasium as gym
@@ -38,6 +40,18 @@ def check_playable(env: gym.Env[Any, Any], module: TorchRLModule, *observed: typ
         raise ValueError("rl_module must have no state, got a recurrent one; put the history into the observation")
 
 
+@contextmanager
+def quiet(log_level: str) -> Iterator[None]:
+    """Drop RLlib's warnings in a block, unless the level asks for more: they are about its own API."""
+    before = logging.root.manager.disable
+    if log_level not in ("DEBUG", "INFO"):
+        logging.disable(max(before, logging.WARNING))
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
 class PrivateEnvRunner(EnvRunner, Checkpointable):
     """Plays the agents of a batch and replies with their messages. It keeps no parameters and no results.
 
@@ -67,9 +81,9 @@ class PrivateEnvRunner(EnvRunner, Checkpointable):
 
     def make_module(self) -> None:
         """Create the module of the torch lane; parameters are written into it."""
-        self.module = self.config.get_rl_module_spec(
-            env=self.env, spaces=self.get_spaces(), inference_only=False
-        ).build()
+        spec = self.config.get_rl_module_spec(env=self.env, spaces=self.get_spaces(), inference_only=False)
+        with quiet(self.config.log_level):
+            self.module = spec.build()
 
     def get_spaces(self) -> dict[str, tuple[Any, Any]]:
         """Return the spaces of the environment, as RLlib asks for them."""

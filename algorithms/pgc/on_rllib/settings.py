@@ -108,11 +108,11 @@ def check_settings(config: AlgorithmConfig, defaults: AlgorithmConfig, own: froz
     evaluation: Any = config.evaluation_config or {}
     if not isinstance(evaluation, Mapping):
         raise ValueError(f"evaluation_config must be a dict, got {type(evaluation).__name__}; give its env_config only")
-    for key, value in evaluation.items():
-        if key != "env_config" and not (key == "explore" and value is False):
+    for key in evaluation:
+        if key not in ("env_config", "explore"):
             raise ValueError(
-                f"evaluation_config must have an env_config only, got {key!r}; evaluate() plays the most probable "
-                "actions on a simulator"
+                f"evaluation_config must have env_config and explore only, got {key!r}; evaluate() plays episodes on a "
+                "simulator"
             )
 
 

@@ -31,7 +31,7 @@ from dprl.algorithms.pgc_a3c.gradient import loss_tables
 from dprl.algorithms.pgc_a3c.network import DIMENSION
 from dprl.algorithms.pgc_a3c.on_rllib.module import ActorCriticModule
 from dprl.envs import CartPoleGravity
-from dprl.privacy import GradientPrivatizer
+from dprl.privacy import GradientLayout, GradientPrivatizer
 from dprl.privacy.base import check_choice
 from dprl.privacy.randomness.bits import splitmix64
 
@@ -132,12 +132,12 @@ def compiled_update(config: PGCA3CConfig, lanes: AgentBatch) -> LocalUpdate:
 
     def update(batch: Batch) -> tuple[Float64Array, Float64Array]:
         gradients, scores = np.zeros((len(batch.slots), DIMENSION)), np.zeros(len(batch.slots))
-        lease, alphas = batch.lease, np.array(_explorations(config, batch))
-        start = batch.parameters, batch.version, lease.submissions, lease.agents
+        alphas = np.array(_explorations(config, batch))
+        start = batch.parameters, batch.version, batch.lease.submissions, batch.agents
         run_agents(lanes, loss, *start, alphas, gradients, scores)
         if config.reports == "noise":
             gradients[:] = 0.0
-        return gradients, scores
+        return gradients, np.stack([scores, scores], axis=1)  # each step has reward 1
 
     return update
 
@@ -160,8 +160,8 @@ def torch_update(
     """
     first_buffers = [buffer.clone() for buffer in module.buffers()]
 
-    def write_episode(out: Float64Array, agent: int, submission: int, alpha: float) -> float:
-        """Write the gradient of one agent's episode; return its score."""
+    def write_episode(out: Float64Array, agent: int, submission: int, alpha: float) -> tuple[float, int]:
+        """Write the gradient of one agent's episode; return its score and its number of steps."""
         rng = np.random.Generator(np.random.Philox(np.random.SeedSequence((*key, submission))))
         # On CartPole with gravity this gives the same gravity as in the compiled lane.
         agent_id = int(splitmix64(agent_key, np.uint64(agent)))
@@ -173,16 +173,16 @@ def torch_update(
             episode = play(env, module, alpha, config.acting == "sampled", rng, {"agent": agent_id})
             if config.reports == "gradient":
                 out[:] = loss_gradient(module, episode, config)
-        return float(episode.rewards.sum())
+        return float(episode.rewards.sum()), len(episode.rewards)
 
     def update(batch: Batch) -> tuple[Float64Array, Float64Array]:
         k, alphas, loaded = len(batch.slots), _explorations(config, batch), -1
-        gradients, scores = np.zeros((k, n_parameters(module))), np.zeros(k)
+        gradients, scores = np.zeros((k, n_parameters(module))), np.zeros((k, 2))
         for j, version in enumerate(batch.version.tolist()):
             if version != loaded:
                 write_parameters(module, batch.parameters[version])
                 loaded = version
-            agent, submission = int(batch.lease.agents[j]), int(batch.lease.submissions[j])
+            agent, submission = int(batch.agents[j]), int(batch.lease.submissions[j])
             with error_barrier():
                 scores[j] = write_episode(gradients[j], agent, submission, alphas[j])
         return gradients, scores
@@ -310,6 +310,9 @@ class PGCConfig(GradientCollectionConfig):
                 raise ValueError(unknown(f"setting of {_CART_POLE}", key, known))
         return CartPoleGravity(**self.env_config)
 
+    def layout(self, dimension: int) -> GradientLayout:
+        return GradientLayout(dimension, self.buffer_size, self.uncovered_channels)
+
     def rules(self, privatizer: GradientPrivatizer) -> CollectionRules:  # noqa: ARG002 - as every algorithm
         return self.learning_config().rules
 
@@ -331,8 +334,16 @@ class PGCConfig(GradientCollectionConfig):
         some = play(env, module, 0.0, False, np.random.default_rng(0), {}, _DRY_RUN_STEPS)
         loss_gradient(module, some, self.learning_config())
 
-    def greedy_returns(self, env: Any, module: Any, create: Callable[[], Any], seeds: Sequence[int]) -> list[float]:  # noqa: ANN401, ARG002
-        episodes = (play(env, module, 0.0, False, np.random.default_rng(seed), {}) for seed in seeds)
+    def returns(
+        self,
+        env: Any,
+        module: TorchRLModule,
+        create: Callable[[], Any],
+        seeds: Sequence[int],
+        *,
+        sampled: bool,  # noqa: ANN401, ARG002
+    ) -> list[float]:
+        episodes = (play(env, module, 0.0, sampled, np.random.default_rng(seed), {}) for seed in seeds)
         return [float(episode.rewards.sum()) for episode in episodes]
 
     def score_metrics(self, tracker: ScoreTracker) -> dict[str, float]:

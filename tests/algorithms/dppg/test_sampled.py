@@ -72,12 +72,15 @@ def test_a_privatizer_that_has_charged_begins_no_second_run() -> None:
 
 def test_a_round_divides_by_the_expected_number() -> None:
     """The number of users who joined is secret, so the released sum is divided by the expected number."""
-    run, twin = learner(learning_rate=1.0), learner(learning_rate=1.0)  # divided by half the clip, 1
+    run, twin = (
+        learner(optimizer="sgd", learning_rate=1.0),
+        learner(optimizer="sgd", learning_rate=1.0),
+    )  # divided by half the clip, 1
     before, released = run.policy, np.empty(run.policy.size)
     run.learn(USERS)
     twin.privatizer.charge(1, POPULATION)
-    updates, scores = twin._round(1)
-    assert len(updates) == len(scores) == len(draw_users(twin.privatizer.channel))
+    updates, played = twin._round(1)
+    assert len(updates) == len(played) == len(draw_users(twin.privatizer.channel))
     release_round(twin.privatizer.channel, updates, released)
     assert run.policy == pytest.approx(before - released / USERS)
 
@@ -112,21 +115,24 @@ def test_agents_who_take_part_in_turn_are_not_amplified() -> None:
 
 def test_each_pass_of_a_round_has_draws_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """How far an episode's draws go depends on the user, so the next users' draws must not follow them."""
-    monkeypatch.setattr(algorithm, "_SPARE", -1.7)  # places for fewer users than join, so there are several passes
+    monkeypatch.setattr(
+        algorithm, "with_spare", lambda n: n - 4
+    )  # places for fewer users than join, so there are several passes
     seen: list[list[float]] = []
     for used in (0, 7):
         run = learner()
         begun: list[float] = []
-        play = run._play
+        report = run._rollout.report
 
-        def counted(*arguments: Any, sampled: bool, play: Any = play, begun: Any = begun, used: int = used) -> Any:
-            rng = arguments[2]
-            if sampled:
-                begun.append(copy.deepcopy(rng).random())
-                rng.random(used)
-            return play(*arguments, sampled=sampled)
+        def counted(
+            *arguments: Any, report: Any = report, begun: Any = begun, used: int = used
+        ) -> tuple[np.ndarray, np.ndarray]:
+            begun.append(copy.deepcopy(arguments[2]).random())
+            arguments[2].random(used)
+            found: tuple[np.ndarray, np.ndarray] = report(*arguments)
+            return found
 
-        monkeypatch.setattr(run, "_play", counted)
+        monkeypatch.setattr(run._rollout, "report", counted)
         run.learn(1)
         seen.append(begun)
     assert len(seen[0]) > 1
@@ -161,7 +167,13 @@ def test_a_run_with_a_counter_is_its_seed_however_it_is_cut(counter: str, arithm
 
 def test_policies_improve() -> None:
     """CartPole of 100 steps; a random policy lasts 22 steps. At epsilon 1 updates are nearly pure noise."""
-    settings: dict[str, Any] = {"n": 3000, "users_per_update": 100, "hidden": "linear", "learning_rate": 1.0}
+    settings: dict[str, Any] = {
+        "n": 3000,
+        "users_per_update": 100,
+        "hidden": "linear",
+        "optimizer": "sgd",
+        "learning_rate": 1.0,
+    }
     run = learner_with("buffered_toeplitz", epsilon=10.0, halving=1000.0, **settings)
     found = run.learn(3000)
     assert found["evaluation"] > 80.0
@@ -172,7 +184,7 @@ def test_the_step_does_not_depend_on_the_clip() -> None:
     """All updates here are longer than the clips."""
     found = []
     for clip in (1e-3, 1e-6):
-        config, env = DPPGConfig(users_per_update=USERS, hidden="4"), Control(horizon=100).build()
+        config, env = DPPGConfig(optimizer="sgd", users_per_update=USERS, hidden="4"), Control(horizon=100).build()
         streams = Streams(0, "clip", NoiseConfig())
         privacy = GradientPrivacy("none", clip=clip)
         made = config.build(env, config.privatizer(env, privacy, USERS, streams), USERS, streams)

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import warnings
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,9 @@ import torch
 
 from dprl.algorithms import DPPGConfig
 from dprl.algorithms.base import Float64Array
-from dprl.algorithms.dppg.algorithm import SCORE, _DPPGLearner
+from dprl.algorithms.dppg.algorithm import SCORE
 from dprl.algorithms.dppg.network import Network
-from dprl.algorithms.dppg.updates import log_probabilities, returns_to_go, updates
+from dprl.algorithms.dppg.updates import Rollout, gradients, returns_to_go
 from dprl.algorithms.pgc.user_code import error_barrier, silent
 from dprl.envs import Control, ControlTask, Episodes
 from dprl.privacy import GradientPrivacy, NoiseConfig, Streams
@@ -125,7 +124,7 @@ def test_what_an_environment_carries_is_named_and_reaches_no_evaluation() -> Non
     made = learner(NoiseConfig())
     made.learn(20)
     assert CARRIED in made.certificate().to_dict()["excluded_channels"]
-    assert {sampled for _, sampled in made._vectors} == {False, True}
+    assert {users for _, users in made._rollout._vectors} == {False, True}
 
 
 def test_an_environment_is_tried_before_there_are_users(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,20 +148,19 @@ def test_the_score_of_a_segment_is_the_mean_of_its_users() -> None:
 # Users' updates: each is the gradient of its user's own loss and independent of other episodes.
 
 LOSS = DPPGConfig(discount=0.9, entropy_weight=0.01)
-CASES: dict[str, tuple[str, bool, DPPGConfig]] = {
-    "discrete": ("CartPole-v1", False, LOSS),
-    "continuous": ("Pendulum-v1", False, LOSS),
-    "joint critic": ("CartPole-v1", True, replace(LOSS, critic="joint", value_weight=0.5)),
-    "no critic": ("CartPole-v1", False, replace(LOSS, critic="none")),
+CASES: dict[str, tuple[str, DPPGConfig]] = {
+    "discrete": ("CartPole-v1", LOSS),
+    "continuous": ("Pendulum-v1", LOSS),
+    "no critic": ("CartPole-v1", replace(LOSS, critic="none")),
 }
 
 
-def played(env_id: str, critic: bool, n: int = 7) -> tuple[Network, np.ndarray, Episodes]:
+def played(env_id: str, n: int = 7) -> tuple[Network, np.ndarray, Episodes]:
     task = Control(env_id, horizon=30).build()
     sizes = task.observation_size, 5, task.n_actions or task.action_size
-    network, rng = Network(sizes, task.n_actions == 0, critic), np.random.default_rng(1)
+    network, rng = Network(sizes, task.n_actions == 0), np.random.default_rng(1)
     theta = network.first(rng) + 0.3 * rng.standard_normal(network.dimension)
-    return network, theta, task.play(task.vector(n), lambda seen: network.act(theta, seen, rng), 5)
+    return network, theta, task.play(task.vector(n), network.acting(theta, rng), 5)
 
 
 def of_user(episodes: Episodes, user: int) -> Episodes:
@@ -173,26 +171,24 @@ def of_user(episodes: Episodes, user: int) -> Episodes:
 @pytest.mark.parametrize("case", CASES)
 def test_an_update_depends_on_its_own_user_only(case: str) -> None:
     """Sensitivity rests on this: replacing one user changes one row."""
-    env_id, critic, loss = CASES[case]
-    network, theta, episodes = played(env_id, critic)
-    together = updates(partial(log_probabilities, network), theta, episodes, loss)
+    env_id, loss = CASES[case]
+    network, theta, episodes = played(env_id)
+    together = gradients(network, theta, episodes, loss)
     for user in range(len(episodes.lengths)):
-        assert together[user] == pytest.approx(
-            updates(partial(log_probabilities, network), theta, of_user(episodes, user), loss)[0], abs=1e-5
-        )
+        assert together[user] == pytest.approx(gradients(network, theta, of_user(episodes, user), loss)[0], abs=1e-5)
     copies: Any = [array.copy() for array in episodes]
     other = Episodes(*copies)
     other.rewards[3], other.observations[3] = -other.rewards[3], 2.0 * other.observations[3]
-    changed = np.abs(updates(partial(log_probabilities, network), theta, other, loss) - together).max(axis=1) > 0.0
+    changed = np.abs(gradients(network, theta, other, loss) - together).max(axis=1) > 0.0
     assert np.flatnonzero(changed).tolist() == [3]
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_gradient_is_that_of_policy_gradients(case: str) -> None:
-    """Sum over steps of -(advantage) grad log pi, of the value's error and of the entropy, by autograd step by step."""
-    env_id, critic, loss = CASES[case]
-    network, theta, episodes = played(env_id, critic)
-    found = updates(partial(log_probabilities, network), theta, episodes, loss)
+    """Sum over steps of -(advantage) grad log pi, of the entropy, by autograd step by step."""
+    env_id, loss = CASES[case]
+    network, theta, episodes = played(env_id)
+    found = gradients(network, theta, episodes, loss)
     gains = returns_to_go(episodes, loss.discount)
     for user in range(2):
         length, point = int(episodes.lengths[user]), torch.tensor(theta, dtype=torch.float32, requires_grad=True)
@@ -201,10 +197,8 @@ def test_a_gradient_is_that_of_policy_gradients(case: str) -> None:
         for t in range(length):
             action: Any = torch.as_tensor(episodes.actions[user, t])
             seen = torch.as_tensor(episodes.observations[user, t])
-            log, entropy, value = log_probabilities(network, point, seen, action)
-            advantage = float(own[t]) - (float(value.detach()) if loss.critic == "joint" else 0.0)
-            error = loss.value_weight * (value - float(own[t])) ** 2
-            total = total + error - advantage * log - loss.entropy_weight * entropy
+            log, entropy = network.evaluate(point, seen, action)
+            total = total - float(own[t]) * log - loss.entropy_weight * entropy
         (total / length).backward()  # type: ignore[no-untyped-call]
         assert point.grad is not None
         assert found[user] == pytest.approx(point.grad.numpy(), rel=2e-3, abs=2e-4)
@@ -213,13 +207,13 @@ def test_a_gradient_is_that_of_policy_gradients(case: str) -> None:
 def test_networks_of_numpy_and_torch_are_the_same() -> None:
     """Also where log deviations, the last parameters, are out of bounds."""
     for env_id, added in (("CartPole-v1", 0.0), ("Pendulum-v1", 0.0), ("Pendulum-v1", 9.0), ("Pendulum-v1", -9.0)):
-        network, theta, episodes = played(env_id, critic=False)
+        network, theta, episodes = played(env_id)
         theta[-1] += added
         seen, rng = episodes.observations[:, 0], np.random.default_rng(0)
         outputs, logs = network.outputs(theta, seen)
         actions = outputs if network.continuous else np.arange(network.sizes[-1])
-        log, *_ = log_probabilities(
-            network, torch.as_tensor(theta), torch.as_tensor(seen[: len(actions)]).double(), torch.as_tensor(actions)
+        log, *_ = network.evaluate(
+            torch.as_tensor(theta), torch.as_tensor(seen[: len(actions)]).double(), torch.as_tensor(actions)
         )
         if network.continuous:
             expected = -(logs + 0.5 * np.log(2.0 * np.pi)).sum() * np.ones(len(seen))
@@ -227,7 +221,7 @@ def test_networks_of_numpy_and_torch_are_the_same() -> None:
             chances = outputs - np.log(np.exp(outputs).sum(axis=1, keepdims=True))
             expected = np.diag(chances[: len(actions)])
         assert log.numpy() == pytest.approx(expected, abs=1e-5)
-        assert network.act(theta, seen, None).shape == network.act(theta, seen, rng).shape
+        assert network.acting(theta, None)(seen).shape == network.acting(theta, rng)(seen).shape
         assert len(theta) == network.dimension == len(network.first(rng))
 
 
@@ -237,7 +231,7 @@ def test_discrete_actions_have_the_probabilities_of_the_policy() -> None:
     theta, seen = np.linspace(-1.0, 1.0, network.dimension), np.ones((40_000, 2), dtype=np.float32)
     logits = network.outputs(theta, seen[:1])[0][0]
     chances = np.exp(logits) / np.exp(logits).sum()
-    drawn = network.act(theta, seen, np.random.default_rng(3))
+    drawn = network.acting(theta, np.random.default_rng(3))(seen)
     for action, chance in enumerate(chances):
         assert abs((drawn == action).mean() - chance) < 6.0 * np.sqrt(chance * (1.0 - chance) / len(seen))
 
@@ -256,20 +250,23 @@ EPSILON, DELTA, B, RUNS, ALPHA = 1.0, 1e-6, 100, 200, 1e-4
 FAR = 1e8
 
 
-class Careful(_DPPGLearner):
+class Careful(Rollout):
     """DPPG on records that are drawn here: one step each, observations near 1, one action is good."""
 
-    world = 0
+    world: int
+    learner: Any
 
-    def _play(self, n: int, theta: Float64Array, rng: np.random.Generator, *, sampled: bool) -> Episodes:
+    def play(
+        self, n: int, theta: Float64Array, rng: np.random.Generator, *, sampled: bool, users: bool, agents: Any = None
+    ) -> Episodes:
         seen = np.zeros((n, 1, 4), dtype=np.float32)
         seen[:, 0, 0] = 1.0 + 0.1 * rng.standard_normal(n)
-        actions = self._network.act(theta, seen[:, 0], rng)[:, None]
+        actions = self.policy.acting(theta, rng)(seen[:, 0])[:, None]
         rewards = 1000.0 * (1.0 - 2.0 * actions) + rng.standard_normal((n, 1))
-        if self.world and sampled and self.privatizer.charged <= B:
+        if self.world and users and self.learner.privatizer.charged <= B:
             seen[0, 0, 0], rewards[0, 0] = FAR, -FAR
         made = Episodes(seen, actions, rewards, np.ones(n, dtype=np.int64), np.ones(n, dtype=bool))
-        return self.carelessly(made) if sampled else made
+        return self.carelessly(made) if users else made
 
     def carelessly(self, episodes: Episodes) -> Episodes:
         return episodes
@@ -287,11 +284,12 @@ class UnnoisedCritic(Careful):
 
 
 def parameters(kind: type[Careful], world: int, run: int) -> Float64Array:
-    config = DPPGConfig(users_per_update=B, hidden="linear", critic="none", learning_rate=1.0)
+    config = DPPGConfig(users_per_update=B, hidden="linear", critic="none", optimizer="sgd", learning_rate=1.0)
     env, streams = Control(horizon=1).build(), Streams(run, f"{kind.__name__} {world}")
     privacy = GradientPrivacy("jdp", EPSILON, DELTA, "clipped_gaussian", clip=2.0)
-    learner = kind(config, env, config.privatizer(env, privacy, 2 * B, streams), 2 * B, streams)
-    learner.world = world
+    learner = config.build(env, config.privatizer(env, privacy, 2 * B, streams), 2 * B, streams)
+    rollout = kind(env, config.network(env), config)
+    rollout.world, rollout.learner, learner._rollout = world, learner, rollout
     learner.learn(B)
     middle = learner.policy
     learner.learn(B)

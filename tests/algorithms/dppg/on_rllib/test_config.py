@@ -10,6 +10,7 @@ import pytest
 
 from dprl.algorithms.dppg.algorithm import DPPGConfig as Learning
 from dprl.algorithms.dppg.on_rllib.algorithm import DPPGConfig
+from dprl.algorithms.pgc.on_rllib.parameters import n_parameters
 from dprl.privacy.threat_models import CARRIED, DURATIONS, RUNNERS, TIMING_DETAILS
 
 CENTRAL: dict[str, Any] = {"model": "jdp", "epsilon": 1.0, "delta": 1e-6, "mechanism": "clipped_gaussian"}
@@ -35,11 +36,11 @@ def test_training_takes_every_setting_but_the_network() -> None:
     [
         (config(n_submissions=1001), "^n_submissions must be a multiple of users_per_update, 200, with model 'jdp'"),
         (config(submissions_per_iteration=300), "^submissions_per_iteration must be a multiple of users_per_update"),
-        (config(critic="whatever"), "^critic must be one of none, device, joint"),
+        (config(critic="whatever"), "^critic must be one of none, device"),
         (config(horizon=0), "^horizon must be a whole number from 1 to 100000"),
         (config().env_runners(agents_per_call=201), "^agents_per_call must be at most users_per_update, 200"),
         (config({**CENTRAL, "model": "shuffle"}), "^model must be one of none, jdp, ldp, got 'shuffle'"),
-        (config({**CENTRAL, "sampling": "poisson", "population": 9000}), "^sampling must be one_pass on RLlib"),
+        (config({**CENTRAL, "sampling": "poisson", "population": 9000}), None),
         (config(env=None), "^env must be one environment with one agent"),
         (config().env_runners(observation_filter="MeanStdFilter"), "^observation_filter must be left at"),
         (config().training(), None),
@@ -73,5 +74,13 @@ def test_runners_change_no_random_stream_and_settings_do() -> None:
 def test_gymnasium_s_vectorised_environments_take_the_place_of_single_ones() -> None:
     made, env = config(horizon=5), gym.make("CartPole-v1")
     module = made.get_rl_module_spec(env=env, inference_only=False).build()
-    entries = [each.rollout(env, module, lambda: env, 1).task.entry.id for each in (made, config(env=lambda _: env))]
+    entries = [each.rollout(env, module, lambda: env).task.entry.id for each in (made, config(env=lambda _: env))]
     assert entries == ["CartPole-v1", "dprl/user-v0"]
+
+
+def test_the_layers_of_the_default_module_are_those_of_model_config() -> None:
+    env, sizes = gym.make("CartPole-v1"), []
+    for settings in ({}, {"fcnet_hiddens": [16]}):
+        spec = config().rl_module(model_config=settings).get_rl_module_spec(env=env, inference_only=False)
+        sizes.append(n_parameters(spec.build()))
+    assert sizes == [4 * 64 + 64 + 64 * 64 + 64 + 3 * 64 + 3, 4 * 16 + 16 + 3 * 16 + 3]

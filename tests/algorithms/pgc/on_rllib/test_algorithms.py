@@ -18,6 +18,7 @@ from dprl.algorithms.dppg.on_rllib import DPPG, DPPGConfig
 from dprl.algorithms.pgc.journaled_privatizer import JOURNAL
 from dprl.algorithms.pgc.on_rllib.parameters import read_parameters
 from dprl.algorithms.pgc_a3c.on_rllib import PGC, PGCConfig
+from dprl.privacy import LedgerError
 from dprl.privacy.threat_models import DURATIONS, ROUNDS, RUNNERS
 from tests.algorithms.pgc_a3c.on_rllib.cases import SECRET, Broken, Corridor, TwoHeads
 from tests.on_ray import start_ray
@@ -104,8 +105,14 @@ def test_any_number_of_runners_gives_the_bits_of_one_process(staleness: int, buf
 
 @pytest.mark.parametrize(
     "privacy",
-    [JDP, LDP | {"epsilon": 8.0}, {"model": "none", "clip_norm": "l2", "clip": 2.0}],
-    ids=lambda p: p["model"],
+    [
+        JDP,
+        JDP | {"counter": "none"},
+        JDP | {"sampling": "poisson", "population": 150},
+        LDP | {"epsilon": 8.0},
+        {"model": "none", "clip_norm": "l2", "clip": 2.0},
+    ],
+    ids=["jdp", "independent", "poisson", "ldp", "none"],
 )
 def test_any_number_of_runners_gives_the_same_bits(privacy: dict[str, Any]) -> None:
     expected = parameters_of(dppg(0, privacy))
@@ -134,6 +141,9 @@ def test_a_run_tells_what_it_did_and_is_certified(
     assert told["epsilon"] <= {"pgc": 5.0, "dppg": 1.0}[name] * (1.0 + 1e-12)
     assert scores[0] <= told["score"] <= scores[1]
     assert results[-1]["evaluation"]["env_runners"]["num_episodes"] == 3
+    shown = results[-1]["env_runners"]
+    assert (shown["episode_return_mean"], told["failed"], told["users_left"] > 0) == (told["score"], 0, True)
+    assert results[-1]["num_env_steps_sampled_lifetime"] >= users * scores[0]
     certificate = algorithm.certificate().to_dict()
     assert (certificate["users"], certificate["verdict"]) == (users, "holds")
     assert channel in certificate["excluded_channels"]
@@ -216,15 +226,30 @@ def test_callbacks_of_the_algorithm_are_called_and_see_covered_numbers_only() ->
     assert set(seen) == {"init", "trained", "start", "evaluated"}
     assert seen["evaluated"]["env_runners"]["num_episodes"] == 1
     assert seen["trained"]["pgc"] == result["pgc"]
-    told = {"submissions", "lost", "updates", "submissions_per_s", "driver_share", "agents_charged", "epsilon"}
+    told = {"submissions", "lost", "updates", "submissions_per_s", "driver_share", "agents_charged", "users_left"}
+    told.add("epsilon")
     assert set(result["pgc"]) == told
     assert not [name for name in result.get("env_runners", {}) if "episode" in name]
+
+
+def test_sampled_users_are_charged_at_once_and_a_checkpoint_asks_nobody_again(home: Path) -> None:
+    algorithm = dppg(privacy=JDP | {"sampling": "poisson", "population": 150}).build_algo()
+    told = algorithm.train()["dppg"]
+    assert (told["submissions"], told["lost"], told["agents_charged"], told["users_left"]) == (80, 0, 150, 0)
+    assert algorithm.certificate().to_dict()["verdict"] == "holds"
+    saved, before = algorithm.save_to_path(home / "checkpoint"), algorithm.parameters
+    algorithm.stop()
+    again = DPPG.from_checkpoint(saved)
+    assert np.array_equal(again.parameters, before)
+    with pytest.raises(LedgerError):
+        again.train()
+    again.stop()
 
 
 def test_dppg_learns_to_balance() -> None:
     privacy = {"model": "none", "clip_norm": "l2", "clip": 2.0}
     settings = dppg(0, privacy, n_submissions=3000, users_per_update=100, submissions_per_iteration=1000, horizon=200)
-    algorithm, _ = trained(settings.training(halving=1000.0).evaluation(evaluation_duration=20))
+    algorithm, _ = trained(settings.evaluation(evaluation_duration=20))
     reached = algorithm.evaluate()["env_runners"]["episode_return_mean"]
     algorithm.stop()
     assert reached > 100.0

@@ -117,7 +117,7 @@ def test_an_evaluation_is_the_return_of_greedy_actions() -> None:
     env = Corridor()
     module = actor_critic(env, parameters=PARAMETERS)
     expected = play(Corridor(), module, *GREEDY, np.random.default_rng(6), {}).rewards.sum()
-    assert PGCConfig().greedy_returns(env, module, Corridor, [6]) == [expected]
+    assert PGCConfig().returns(env, module, Corridor, [6], sampled=False) == [expected]
 
 
 class Recurrent(TwoHeads):
