@@ -27,7 +27,7 @@ from dprl.algorithms.dppg.algorithm import report_round, with_spare
 from dprl.algorithms.dppg.updates import Rollout
 from dprl.algorithms.pgc.aggregator import Batch, CollectionRules, LocalUpdate, Reply
 from dprl.algorithms.pgc.on_rllib.algorithm import GradientCollection
-from dprl.algorithms.pgc.on_rllib.config import GradientCollectionConfig
+from dprl.algorithms.pgc.on_rllib.config import Create, GradientCollectionConfig
 from dprl.algorithms.pgc.on_rllib.env_runner import check_playable
 from dprl.algorithms.pgc.on_rllib.parameters import read_parameters, write_parameters
 from dprl.envs import ControlTask
@@ -189,13 +189,7 @@ class DPPGConfig(GradientCollectionConfig):
         rollout.close()
 
     def returns(
-        self,
-        env: Any,
-        module: TorchRLModule,
-        create: Callable[[], Any],
-        seeds: Sequence[int],
-        *,
-        sampled: bool,  # noqa: ANN401
+        self, env: gym.Env[Any, Any], module: TorchRLModule, create: Create, seeds: Sequence[int], sampled: bool
     ) -> list[float]:
         rollout, theta = self.rollout(env, module, create), read_parameters(module)
         rng, n = np.random.default_rng(seeds), min(len(seeds), _EVALUATED_AT_ONCE)

@@ -189,7 +189,7 @@ class GradientCollection(Algorithm):
                 self._evaluation_env = self._simulator(config.env_config)
             create = partial(self._simulator, config.env_config)
             explore = bool((self.config.evaluation_config or {}).get("explore", False))
-            returns = self.config.returns(self._evaluation_env, module, create, seeds.tolist(), sampled=explore)
+            returns = self.config.returns(self._evaluation_env, module, create, seeds.tolist(), explore)
         if not returns:
             raise RuntimeError("evaluation failed; texts of its environment are not shown once users have played")
         found = {"mean": float(np.mean(returns)), "min": min(returns), "max": max(returns)}
@@ -241,8 +241,8 @@ class GradientCollection(Algorithm):
         if self.results_key in state:
             for name, array in saved["scores"].items():
                 getattr(self._score_tracker, name)[:] = array
-            self._steps, self._failed = saved["steps"]
             self._aggregator.load_state_dict(saved["aggregator"])
+            self._steps, self._failed = saved["steps"]
             self._publish()
             self._journaled.resume(saved["ledger"])
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, ClassVar, NoReturn, Self
 
+import gymnasium as gym
 import numpy as np
 import torch
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
@@ -29,6 +30,8 @@ from dprl.privacy.base import check_choice
 from dprl.privacy.threat_models import CARRIED, DURATIONS, ROUNDS, RUNNERS, TIMING_DETAILS
 from dprl.sources import results_version
 
+Create = Callable[[], Any]
+"""Makes one more environment."""
 _NOISE = tuple(entry.name for entry in fields(NoiseConfig))
 MOST_SUBMISSIONS = 10**9
 # Attributes that RLlib itself sets on configs, besides those of its constructor.
@@ -229,13 +232,7 @@ class GradientCollectionConfig(AlgorithmConfig):
 
     @abstractmethod
     def returns(
-        self,
-        env: Any,
-        module: TorchRLModule,
-        create: Callable[[], Any],
-        seeds: Sequence[int],
-        *,
-        sampled: bool,  # noqa: ANN401
+        self, env: gym.Env[Any, Any], module: TorchRLModule, create: Create, seeds: Sequence[int], sampled: bool
     ) -> list[float]:
         """Return the sum of rewards of an episode for each seed, without agents.
 

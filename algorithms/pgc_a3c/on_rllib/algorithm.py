@@ -20,7 +20,7 @@ from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc.aggregator import Batch, CollectionRules, LocalUpdate
 from dprl.algorithms.pgc.collector import call_plan
 from dprl.algorithms.pgc.on_rllib.algorithm import GradientCollection
-from dprl.algorithms.pgc.on_rllib.config import GradientCollectionConfig, unknown
+from dprl.algorithms.pgc.on_rllib.config import Create, GradientCollectionConfig, unknown
 from dprl.algorithms.pgc.on_rllib.env_runner import check_playable
 from dprl.algorithms.pgc.on_rllib.parameters import n_parameters, write_parameters
 from dprl.algorithms.pgc.scores import ScoreTracker
@@ -335,14 +335,9 @@ class PGCConfig(GradientCollectionConfig):
         loss_gradient(module, some, self.learning_config())
 
     def returns(
-        self,
-        env: Any,
-        module: TorchRLModule,
-        create: Callable[[], Any],
-        seeds: Sequence[int],
-        *,
-        sampled: bool,  # noqa: ANN401, ARG002
+        self, env: gym.Env[Any, Any], module: TorchRLModule, create: Create, seeds: Sequence[int], sampled: bool
     ) -> list[float]:
+        del create
         episodes = (play(env, module, 0.0, sampled, np.random.default_rng(seed), {}) for seed in seeds)
         return [float(episode.rewards.sum()) for episode in episodes]
 
