@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dprl.algorithms.pgc import Aggregator
-from dprl.algorithms.pgc.aggregator import AggregatorState, CollectionRules, last_startable, version_of
+from dprl.algorithms.pgc.aggregator import AggregatorState, CollectionRules, aggregate, last_startable, version_of
 from dprl.algorithms.pgc.collector import call_plan
 from dprl.algorithms.pgc.scores import FINAL, METRICS, WINDOW, ScoreTracker, record
 from dprl.privacy import Client, GradientPrivacy, GradientPrivatizer, PrivateMessages, Streams
@@ -230,3 +231,25 @@ def test_before_the_first_submission_nothing_is_known() -> None:
 
 def test_every_metric_but_the_blocks_mean_is_reported() -> None:
     assert {metric.name for metric in METRICS} == {"score", *ScoreTracker.empty(195.0).metrics(1)}
+
+
+# Optimizers of noisy means, against torch's.
+
+
+@pytest.mark.parametrize("name", ["adam", "momentum", "sgd"])
+def test_optimizers_are_those_of_torch(name: str) -> None:
+    memory: dict[str, tuple[float, float]] = {"adam": (0.9, 0.999), "momentum": (0.9, 0.0), "sgd": (0.0, 0.0)}
+    gradients, first = np.random.default_rng(0).standard_normal((12, 3)), np.ones(3)
+    state = AggregatorState.first(CollectionRules(0, 2, 0.1, 0.0, False, *memory[name]), first)
+    theirs = torch.nn.Parameter(torch.tensor(first))
+    made: torch.optim.Optimizer = torch.optim.Adam([theirs], lr=0.1)
+    if name != "adam":
+        made = torch.optim.SGD([theirs], lr=0.1, momentum=memory[name][0], dampening=memory[name][0])
+    for i, gradient in enumerate(gradients):
+        aggregate(state, gradient)
+        if i % 2:
+            theirs.grad = torch.tensor(gradients[i - 1 : i + 1].mean(axis=0))
+            if i == 1 and name == "momentum":  # torch takes the whole first gradient
+                theirs.grad *= 0.1
+            made.step()
+    assert state.parameters == pytest.approx(theirs.detach().numpy(), rel=1e-9)
