@@ -6,6 +6,7 @@ from dprl.algorithms.base import Metric
 from dprl.algorithms.bernstein_vi import BernsteinVIConfig
 from dprl.algorithms.dp_nash_vi import DPNashVIConfig, DPUCBVIConfig
 from dprl.algorithms.dppg import DPPGConfig
+from dprl.algorithms.dppg.cloning import DPBCConfig
 from dprl.algorithms.ldp_obi import LDPOBIConfig
 from dprl.algorithms.learner import AlgorithmConfig, Learner
 from dprl.algorithms.ma_ldp import MALDPConfig
@@ -30,6 +31,7 @@ _CONFIGS: tuple[type[AlgorithmConfig], ...] = (
     DPNashVIConfig,
     PGCA3CConfig,
     DPPGConfig,
+    DPBCConfig,
     MALDPConfig,
 )
 ALGORITHMS: dict[str, type[AlgorithmConfig]] = {config.name: config for config in _CONFIGS}
@@ -38,6 +40,7 @@ __all__ = [
     "ALGORITHMS",
     "AlgorithmConfig",
     "BernsteinVIConfig",
+    "DPBCConfig",
     "DPNashVIConfig",
     "DPPGConfig",
     "DPUCBVIConfig",

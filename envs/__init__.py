@@ -14,6 +14,7 @@ from dprl.envs.base import Env, EnvConfig, FiniteMDP
 from dprl.envs.cartpole import CartPoleGravity, CartPoleGravityEnv
 from dprl.envs.checks import require_choice
 from dprl.envs.control import Control, ControlTask, Episodes
+from dprl.envs.control_log import ControlLog, LoggedControl, log_trajectories
 from dprl.envs.deep_sea import DeepSea
 from dprl.envs.episodes import FiniteMDPEnv, LinearMixtureEnv, MarkovGameEnv
 from dprl.envs.games import MarkovGame, RandomGame, RockPaperScissors, Soccer
@@ -36,6 +37,7 @@ from dprl.envs.riverswim import RiverSwim
 
 __all__ = [
     "CONTROLS",
+    "CONTROL_LOGS",
     "ENVIRONMENTS",
     "GAMES",
     "LOGS",
@@ -45,6 +47,7 @@ __all__ = [
     "CartPoleGravity",
     "CartPoleGravityEnv",
     "Control",
+    "ControlLog",
     "ControlTask",
     "DeepSea",
     "Env",
@@ -59,6 +62,7 @@ __all__ = [
     "LinearMixtureEnv",
     "LinearMixtureMDP",
     "Logged",
+    "LoggedControl",
     "LoggedEpisodes",
     "MarkovGame",
     "MarkovGameEnv",
@@ -76,6 +80,7 @@ __all__ = [
     "fits",
     "from_arrays",
     "log_episodes",
+    "log_trajectories",
     "make_game",
     "make_mixture",
     "mixture_of",
@@ -94,7 +99,16 @@ MIXTURES: dict[str, type[EnvConfig[LinearMixtureMDP]]] = {
 TASKS: dict[str, type[EnvConfig[CartPoleGravity]]] = {CartPoleGravity.name: CartPoleGravity}
 CONTROLS: dict[str, type[EnvConfig[ControlTask]]] = {Control.name: Control}
 LOGS: dict[str, type[EnvConfig[LoggedEpisodes]]] = {Logged.name: Logged}
-ENVIRONMENTS: dict[str, type[EnvConfig[Env]]] = {**MDPS, **GAMES, **MIXTURES, **TASKS, **CONTROLS, **LOGS}
+CONTROL_LOGS: dict[str, type[EnvConfig[LoggedControl]]] = {ControlLog.name: ControlLog}
+ENVIRONMENTS: dict[str, type[EnvConfig[Env]]] = {
+    **MDPS,
+    **GAMES,
+    **MIXTURES,
+    **TASKS,
+    **CONTROLS,
+    **LOGS,
+    **CONTROL_LOGS,
+}
 _REGISTRIES: dict[type[Env], dict[str, type[EnvConfig[Any]]]] = {
     FiniteMDP: MDPS,
     MarkovGame: GAMES,
@@ -102,6 +116,7 @@ _REGISTRIES: dict[type[Env], dict[str, type[EnvConfig[Any]]]] = {
     CartPoleGravity: TASKS,
     ControlTask: CONTROLS,
     LoggedEpisodes: LOGS,
+    LoggedControl: CONTROL_LOGS,
 }
 """Registry of each class of environments."""
 
@@ -112,6 +127,7 @@ _MAKERS = {
     CartPoleGravity.kind: "gymnasium.make",
     ControlTask.kind: "gymnasium.make",
     LoggedEpisodes.kind: "algorithm logged_vi",
+    LoggedControl.kind: "algorithm dp_bc",
 }
 """Functions that make an environment, by kind."""
 

@@ -23,7 +23,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dprl.envs import from_arrays, log_episodes, mixture_of
+from dprl.envs import from_arrays, log_episodes, log_trajectories, mixture_of
 from dprl.platform.configs.config import (
     cells_of,
     certificates_of,
@@ -71,6 +71,7 @@ __all__ = [
     "grid",
     "load",
     "log_episodes",
+    "log_trajectories",
     "mixture_of",
     "register_env",
     "run",

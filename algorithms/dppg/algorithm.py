@@ -103,8 +103,8 @@ def report_round(channel: SampledChannel, server: AggregatorState, gradients: Fl
 
 
 @dataclass(frozen=True)
-class DPPGConfig:
-    """DPPG, a policy gradient in one pass over users: clipped updates, noise on their sum or on each (ours).
+class RoundsConfig:
+    """Settings of rounds of clipped updates: `dppg` on episodes of users who play, `dp_bc` on logged ones.
 
     Args:
         learning_rate: eta >= 0. With sgd, the step of a round in which all users agree: the mean update is divided by
@@ -113,14 +113,6 @@ class DPPGConfig:
         users_per_update: B, the number of users in a round.
         halving: users until the step size has halved, eta / (1 + n / halving); 0 keeps it constant.
         hidden: 'linear', or the numbers of tanh units in the hidden layers, separated by commas.
-        discount: gamma. entropy_weight: weight of the policy's entropy in the loss.
-        critic: 'device': each user subtracts their own mean return and never sends it; 'none'.
-        padded: whether every round takes as long as the longest episode; the results are the same.
-
-    Defaults were chosen on variants of cart-pole, pendulum, Acrobot and a lander under jdp, epsilon 1, delta 1e-6, with
-    4,000 users.
-
-    *Formal guarantee.* The privatizer's; updates depend on one episode and on public parameters.
     """
 
     learning_rate: float = 0.06
@@ -128,24 +120,15 @@ class DPPGConfig:
     optimizer: Literal["adam", "momentum", "sgd"] = "adam"
     halving: float = 0.0
     hidden: str = "64,64"
-    discount: float = 0.99
-    entropy_weight: float = 0.0
-    critic: Literal["none", "device"] = "device"
-    padded: bool = False
-    name: ClassVar[str] = "dppg"
-    plays: ClassVar[type[Env]] = ControlTask
     releases: ClassVar[Releases] = "gradients"
     unit: ClassVar[Literal["episode", "submission"]] = "episode"
     covered_by: ClassVar[str | None] = None
     """No theorem covers learning; the certificate covers privacy."""
-    metrics: ClassVar[tuple[Metric, ...]] = (SCORE, EVALUATION, EXPLORING, FAILED)
 
     def __post_init__(self) -> None:
         check_fields(self)
         require_integer("users_per_update", self.users_per_update, 1, _MOST_USERS)
         CollectionRules(0, self.users_per_update, self.learning_rate, self.halving).checked()
-        require_number("discount", self.discount, 1e-12, 1.0)
-        require_number("entropy_weight", self.entropy_weight, 0.0)
         if self._layers is None:
             raise ValueError(
                 f"hidden must be linear, or at most {_MOST_LAYERS} numbers from 1 to {_MOST_UNITS} separated by "
@@ -170,10 +153,40 @@ class DPPGConfig:
         step = self.learning_rate / (1.0 if memory else query.law.largest_norm)
         return CollectionRules(0, self.users_per_update, step, self.halving, summed, momentum, memory)
 
-    def network(self, env: ControlTask) -> Network:
+    def network(self, task: ControlTask) -> Network:
         """Return the network."""
-        sizes = env.observation_size, *(self._layers or ()), env.n_actions or env.action_size
-        return Network(sizes, env.n_actions == 0)
+        sizes = task.observation_size, *(self._layers or ()), task.n_actions or task.action_size
+        return Network(sizes, task.n_actions == 0)
+
+
+@dataclass(frozen=True)
+class DPPGConfig(RoundsConfig):
+    """DPPG, a policy gradient in one pass over users: clipped updates, noise on their sum or on each (ours).
+
+    Args:
+        learning_rate, users_per_update, optimizer, halving, hidden: see `RoundsConfig`.
+        discount: gamma. entropy_weight: weight of the policy's entropy in the loss.
+        critic: 'device': each user subtracts their own mean return and never sends it; 'none'.
+        padded: whether every round takes as long as the longest episode; the results are the same.
+
+    Defaults were chosen on variants of cart-pole, pendulum, Acrobot and a lander under jdp, epsilon 1, delta 1e-6, with
+    4,000 users.
+
+    *Formal guarantee.* The privatizer's; updates depend on one episode and on public parameters.
+    """
+
+    discount: float = 0.99
+    entropy_weight: float = 0.0
+    critic: Literal["none", "device"] = "device"
+    padded: bool = False
+    name: ClassVar[str] = "dppg"
+    plays: ClassVar[type[Env]] = ControlTask
+    metrics: ClassVar[tuple[Metric, ...]] = (SCORE, EVALUATION, EXPLORING, FAILED)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_number("discount", self.discount, 1e-12, 1.0)
+        require_number("entropy_weight", self.entropy_weight, 0.0)
 
     def privatizer(
         self, env: ControlTask, privacy: GradientPrivacy, episodes: int, streams: Streams

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc.user_code import error_barrier, one_thread
@@ -83,9 +84,13 @@ class Rollout:
 
     def updates(self, theta: Float64Array, episodes: Episodes) -> Float64Array:
         """Return each user's update, the gradient of their loss scaled to norm `radius`, float64[n, d]."""
-        found = gradients(self.policy, theta, episodes, self.config)
+        found = gradients(self.policy, theta, episodes, self.gains(episodes), self.config.entropy_weight)
         norms: Float64Array = np.linalg.norm(found, axis=1, keepdims=True)
         return found * (self.radius / np.where(norms > 0.0, norms, 1.0))
+
+    def gains(self, episodes: Episodes) -> Float64Array:
+        """Return the factor of each step's log probability, float64[n, T]."""
+        return advantages(episodes, self.config.discount, centered=self.config.critic == "device")
 
     def close(self) -> None:
         """Close the environments."""
@@ -109,21 +114,36 @@ def returns_to_go(episodes: Episodes, discount: float) -> Float64Array:
     return found
 
 
-def gradients(policy: Policy, theta: Float64Array, episodes: Episodes, config: Any) -> Float64Array:  # noqa: ANN401
-    """Return the gradient of each user's loss, float64[n, d]: zeros for an episode of length 0. config: as above."""
+def advantages(episodes: Episodes, discount: float, *, centered: bool) -> Float64Array:
+    """Return the returns to go float64[n, T], less the user's mean, which is never sent, if `centered`."""
+    returns, inside = returns_to_go(episodes, discount), inside_of(episodes)
+    if centered:
+        means = returns.sum(axis=1) / np.maximum(episodes.lengths, 1)
+        returns = np.where(inside, returns - means[:, None], 0.0)
+    return returns
+
+
+def inside_of(episodes: Episodes) -> NDArray[np.bool_]:
+    """Return which steps belong to their episode, bool[n, T]."""
+    found: NDArray[np.bool_] = np.arange(episodes.rewards.shape[1]) < episodes.lengths[:, None]
+    return found
+
+
+def gradients(
+    policy: Policy, theta: Float64Array, episodes: Episodes, gains: Float64Array, entropy_weight: float = 0.0
+) -> Float64Array:
+    """Return the gradient of each user's loss, float64[n, d]: zeros for an episode of length 0.
+
+    The loss is the mean over steps of -(gain log pi(a_t | s_t) + entropy_weight entropy); gains float64[n, T].
+    """
     import torch  # noqa: PLC0415 - it takes seconds to load
     from torch.func import grad, vmap  # noqa: PLC0415
 
-    lengths = np.maximum(episodes.lengths, 1)[:, None]
-    inside = np.arange(episodes.rewards.shape[1]) < episodes.lengths[:, None]
-    returns = returns_to_go(episodes, config.discount)
-    if config.critic == "device":  # the user's mean, which is never sent
-        returns = np.where(inside, returns - returns.sum(axis=1, keepdims=True) / lengths, 0.0)
     data = (
         torch.as_tensor(episodes.observations),
         torch.as_tensor(episodes.actions),
-        torch.as_tensor(returns, dtype=torch.float32),
-        torch.as_tensor(inside / lengths, dtype=torch.float32),
+        torch.as_tensor(gains, dtype=torch.float32),
+        torch.as_tensor(inside_of(episodes) / np.maximum(episodes.lengths, 1)[:, None], dtype=torch.float32),
     )
     start = torch.as_tensor(theta, dtype=torch.float32)
 
@@ -131,7 +151,7 @@ def gradients(policy: Policy, theta: Float64Array, episodes: Episodes, config: A
         point: torch.Tensor, seen: torch.Tensor, actions: torch.Tensor, gains: torch.Tensor, weight: torch.Tensor
     ) -> torch.Tensor:
         log, entropy = policy.evaluate(point, seen, actions)
-        total: torch.Tensor = -(weight * (log * gains + config.entropy_weight * entropy)).sum()
+        total: torch.Tensor = -(weight * (log * gains + entropy_weight * entropy)).sum()
         return total
 
     validated = torch.distributions.Distribution._validate_args

@@ -19,7 +19,7 @@ from dprl.algorithms import DPPGConfig
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.dppg.algorithm import SCORE
 from dprl.algorithms.dppg.network import Network
-from dprl.algorithms.dppg.updates import Rollout, gradients, returns_to_go
+from dprl.algorithms.dppg.updates import Rollout, advantages, gradients, returns_to_go
 from dprl.algorithms.pgc.user_code import error_barrier, silent
 from dprl.envs import Control, ControlTask, Episodes
 from dprl.privacy import GradientPrivacy, NoiseConfig, Streams
@@ -163,6 +163,11 @@ def played(env_id: str, n: int = 7) -> tuple[Network, np.ndarray, Episodes]:
     return network, theta, task.play(task.vector(n), network.acting(theta, rng), 5)
 
 
+def gradients_of(network: Network, theta: Float64Array, episodes: Episodes, loss: DPPGConfig) -> Float64Array:
+    gains = advantages(episodes, loss.discount, centered=loss.critic == "device")
+    return gradients(network, theta, episodes, gains, loss.entropy_weight)
+
+
 def of_user(episodes: Episodes, user: int) -> Episodes:
     parts: Any = [array[user : user + 1] for array in episodes]
     return Episodes(*parts)
@@ -173,13 +178,13 @@ def test_an_update_depends_on_its_own_user_only(case: str) -> None:
     """Sensitivity rests on this: replacing one user changes one row."""
     env_id, loss = CASES[case]
     network, theta, episodes = played(env_id)
-    together = gradients(network, theta, episodes, loss)
+    together = gradients_of(network, theta, episodes, loss)
     for user in range(len(episodes.lengths)):
-        assert together[user] == pytest.approx(gradients(network, theta, of_user(episodes, user), loss)[0], abs=1e-5)
+        assert together[user] == pytest.approx(gradients_of(network, theta, of_user(episodes, user), loss)[0], abs=1e-5)
     copies: Any = [array.copy() for array in episodes]
     other = Episodes(*copies)
     other.rewards[3], other.observations[3] = -other.rewards[3], 2.0 * other.observations[3]
-    changed = np.abs(gradients(network, theta, other, loss) - together).max(axis=1) > 0.0
+    changed = np.abs(gradients_of(network, theta, other, loss) - together).max(axis=1) > 0.0
     assert np.flatnonzero(changed).tolist() == [3]
 
 
@@ -188,7 +193,7 @@ def test_a_gradient_is_that_of_policy_gradients(case: str) -> None:
     """Sum over steps of -(advantage) grad log pi, of the entropy, by autograd step by step."""
     env_id, loss = CASES[case]
     network, theta, episodes = played(env_id)
-    found = gradients(network, theta, episodes, loss)
+    found = gradients_of(network, theta, episodes, loss)
     gains = returns_to_go(episodes, loss.discount)
     for user in range(2):
         length, point = int(episodes.lengths[user]), torch.tensor(theta, dtype=torch.float32, requires_grad=True)

@@ -45,12 +45,15 @@ def test_updates_are_gradients_of_the_module_and_of_one_user_each(world: str) ->
     where = place(made)
     rollout, theta = made.rollout(*where), read_parameters(where[1])
     episodes = rollout.play(6, theta, np.random.default_rng(1), sampled=True, users=False)
-    found = gradients(rollout.policy, theta, episodes, made.learning_config())
+    found = gradients(rollout.policy, theta, episodes, rollout.gains(episodes))
     assert found.shape == (6, len(theta))
     assert np.linalg.norm(found[0]) > 0.0
     for user in range(6):
         alone: Any = [array[user : user + 1] for array in episodes]
-        update, expected = gradients(rollout.policy, theta, Episodes(*alone), made.learning_config())[0], found[user]
+        update, expected = (
+            gradients(rollout.policy, theta, Episodes(*alone), rollout.gains(Episodes(*alone)))[0],
+            found[user],
+        )
         # Rounding of float32 sums grows with the gradient, and the draws change with every version of the sources.
         np.testing.assert_allclose(update, expected, rtol=0.0, atol=2e-6 * np.abs(expected).max())
     # By differences of the loss of one user, along the update.

@@ -1,0 +1,200 @@
+"""Logged trajectories of users of a control task from a file, with or without a simulator."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
+from numpy.typing import NDArray
+
+from dprl.envs.base import Env
+from dprl.envs.checks import require_integers, require_number
+from dprl.envs.control import Control, ControlTask, Episodes
+
+_ARRAYS = {"observations": "f", "actions": "iuf", "rewards": "f", "lengths": "iu"}
+
+
+@dataclass(frozen=True, eq=False)
+class LoggedControl:
+    """Trajectories of N users, one each. The log is private; its number of users is public.
+
+    name: the registry name of the spec that built it. task: the simulator, or only its spaces if `task.entry` has no entry point.
+    observations float32[sum T, o], actions int64[sum T] or float32[sum T, k], rewards float64[sum T]: the steps of all
+    users, one user after another. ends int64[N]: the step after a user's last one. returns: the least and the largest
+    sum of rewards, public bounds.
+    """
+
+    kind: ClassVar[str] = "log of a control task"
+
+    name: str
+    task: ControlTask
+    observations: NDArray[np.float32] = field(repr=False)
+    actions: NDArray[Any] = field(repr=False)
+    rewards: NDArray[np.float64] = field(repr=False)
+    ends: NDArray[np.int64] = field(repr=False)
+    returns: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def horizon(self) -> int:
+        """The number of steps of the longest possible trajectory."""
+        return self.task.horizon
+
+    @property
+    def n_users(self) -> int:
+        """N, the number of logged users."""
+        return int(self.ends.size)
+
+    def episodes(self, users: NDArray[np.int64]) -> Episodes:
+        """Return the trajectories of users (int64[m], from 1 on), padded; `ended` is false."""
+        n, steps = users.size, self.horizon
+        starts = np.concatenate([[0], self.ends[:-1]])[users - 1]
+        lengths = self.ends[users - 1] - starts
+        inside = np.arange(steps) < lengths[:, None]
+        at = np.where(inside, starts[:, None] + np.arange(steps), 0)
+        shape = at.shape + (1,) * (self.observations.ndim - 1)
+        kept = inside.reshape(shape)
+        taken = self.actions[at] * (inside if self.actions.ndim == 1 else kept)
+        return Episodes(
+            self.observations[at] * kept, taken, self.rewards[at] * inside, lengths, np.zeros(n, dtype=np.bool_)
+        )
+
+
+@dataclass(frozen=True)
+class ControlLog:
+    """Logged trajectories of users of a control task, from a file that `dprl.log_trajectories` writes.
+
+    Args:
+        file: .npz. env_id, kwargs: the simulator, as in `control`; its spaces are those of the log, and policies are
+            evaluated in it. '' for none. horizon: steps of the longest trajectory, a public fact.
+        observation_size, n_actions, action_size: without a simulator, the size of observations, and the number of
+            discrete actions or the size of continuous ones; public facts, not computed from the records.
+        lowest_return, highest_return: public bounds of the sum of rewards, for `sharpness` of `dp_bc`.
+    """
+
+    name: ClassVar[str] = "control_log"
+    builds: ClassVar[type[Env]] = LoggedControl
+
+    file: str = "trajectories.npz"
+    env_id: str = ""
+    horizon: int = 200
+    kwargs: str = ""
+    observation_size: int = 0
+    n_actions: int = 0
+    action_size: int = 0
+    lowest_return: float = 0.0
+    highest_return: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.file, str) or not self.file:
+            raise ValueError(f"file must be a path, got {self.file!r}; write e.g. file: trajectories.npz")
+        require_integers(self, horizon=1, observation_size=0, n_actions=0, action_size=0)
+        for key in ("lowest_return", "highest_return"):
+            require_number(key, getattr(self, key), -1e300)
+        sizes = self.observation_size, self.n_actions, self.action_size
+        if self.env_id and any(sizes):
+            raise ValueError(
+                f"observation_size, n_actions and action_size must be 0 with env_id, got {sizes}; leave them out"
+            )
+        if not self.env_id and (not self.observation_size or bool(self.n_actions) == bool(self.action_size)):
+            raise ValueError(
+                "env_id must be set, or observation_size and either n_actions or action_size, got "
+                f"{sizes}; name the simulator or the sizes"
+            )
+        object.__setattr__(self, "_task", self._spaces())
+
+    def _spaces(self) -> ControlTask:
+        """Return the task, of a simulator or of stated spaces."""
+        if self.env_id:
+            return Control(self.env_id, self.horizon, self.kwargs).build()
+        observed = spaces.Box(-np.inf, np.inf, (self.observation_size,))
+        taken = spaces.Discrete(self.n_actions) if self.n_actions else spaces.Box(-np.inf, np.inf, (self.action_size,))
+        return ControlTask(self.name, EnvSpec("log-v0"), {}, self.horizon, observed, taken)
+
+    def build(self) -> LoggedControl:
+        """Read the file. Raises ValueError if it is invalid; the message contains no value of a user's record."""
+        task: ControlTask = self._task  # type: ignore[attr-defined]
+        if not Path(self.file).is_file():
+            raise ValueError(f"file must be an .npz of trajectories, got no file {self.file!r}; give its absolute path")
+        try:
+            with np.load(self.file, allow_pickle=False) as loaded:
+                found = {key: np.asarray(loaded[key]) for key in _ARRAYS}
+        except (OSError, ValueError, KeyError, EOFError, TypeError, MemoryError, zipfile.BadZipFile, zlib.error):
+            raise ValueError(
+                f"file must be an undamaged .npz of log_trajectories, got {self.file!r}; write it again"
+            ) from None
+        observations, actions, rewards, lengths = found.values()
+        total = int(lengths.sum()) if lengths.dtype.kind in "iu" and lengths.ndim == 1 else -1
+        shapes = {
+            "observations": (total, task.observation_size),
+            "actions": (total,) if task.n_actions else (total, task.action_size),
+            "rewards": (total,),
+        }
+        for key, shape in shapes.items():
+            if found[key].shape != shape or found[key].dtype.kind not in _ARRAYS[key]:
+                rule = f"must be numbers of shape {list(shape)}, got {found[key].dtype} {list(found[key].shape)}"
+                raise self._wrong(key, rule, "write the file with log_trajectories and the same sizes")
+        if lengths.size == 0 or lengths.min() < 1 or lengths.max() > task.horizon:
+            raise self._wrong("lengths", f"must be in 1..{task.horizon}, got another", "raise horizon")
+        whole = not task.n_actions or ((actions >= 0) & (actions < task.n_actions)).all()
+        if not (whole and all(np.isfinite(each).all() for each in (observations, actions, rewards))):
+            raise self._wrong("steps", "must be finite, with actions from 0 on, got another value", "correct it")
+        kind = np.int64 if task.n_actions else np.float32
+        return LoggedControl(
+            self.name, task, observations.astype(np.float32), actions.astype(kind), rewards.astype(np.float64),
+            np.cumsum(lengths, dtype=np.int64), (float(self.lowest_return), float(self.highest_return)),
+        )  # fmt: skip
+
+    def _wrong(self, key: str, rule: str, remedy: str) -> ValueError:
+        return ValueError(f"file {self.file!r}: {key} {rule} (values are not shown); {remedy}")
+
+
+def log_trajectories(episodes: Iterable[Any], file: str | Path, **settings: Any) -> ControlLog:  # noqa: ANN401
+    """Write trajectories of real users to a file, one each, and return the `env` of an experiment with `dp_bc`.
+
+    A trajectory of n steps has `observations` [n, ...] or [n + 1, ...], `actions` [n] or [n, ...] and `rewards` [n], as
+    attributes (an episode of Minari) or as keys. Steps after `horizon` are left out.
+
+    file: .npz. settings: the others of `control_log`.
+
+    Raises ValueError for invalid input, before anything is written; the message contains no value of a user's record.
+    """
+    file = Path(file)
+    if file.suffix != ".npz" or not file.parent.is_dir():
+        raise ValueError(f"file must be an .npz in a folder that exists, got {str(file)!r}; write e.g. users.npz")
+    spec = ControlLog(str(file), **settings)
+    task: ControlTask = spec._task  # type: ignore[attr-defined]
+    rows: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = []
+    for each in episodes:
+        found = [each.get(k) if isinstance(each, Mapping) else getattr(each, k, None) for k in list(_ARRAYS)[:3]]
+        try:
+            taken = np.asarray(found[1])
+            n = min(len(taken), task.horizon)
+            seen, paid = task.flat(np.asarray(found[0])[:n]), np.asarray(found[2], dtype=np.float64)[:n]
+        except (TypeError, ValueError, IndexError):
+            n = 0
+        if n == 0 or seen.shape != (n, task.observation_size) or paid.shape != (n,):
+            raise ValueError(
+                f"episodes must have observations of size {task.observation_size}, actions and rewards, one for each "
+                "step, as attributes or as keys, got others; name and convert them so"
+            )
+        first = getattr(task.taken, "start", 0)
+        rows.append((seen, taken[:n] - first if task.n_actions else taken[:n].reshape(n, -1), paid))
+    if not rows:
+        raise ValueError("episodes must hold at least one, got none; log them first")
+    arrays = {key: np.concatenate([row[i] for row in rows]) for i, key in enumerate(list(_ARRAYS)[:3])}
+    arrays["lengths"] = np.array([len(row[2]) for row in rows], dtype=np.int64)
+    with TemporaryDirectory(dir=file.parent) as folder:  # a full disk must not destroy an existing file
+        written = Path(folder, file.name)
+        np.savez(written, **arrays)
+        ControlLog(str(written), **settings).build()
+        written.chmod(0o600)
+        written.replace(file)
+    return spec
