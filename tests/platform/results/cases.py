@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from dprl.platform.results.cells import Cell
 EPISODES = np.array([1, 10, 100])
 
 
-NOWHERE: Any = object()
+NOWHERE: Any = SimpleNamespace(made_by=str)
 """The folder of a made-up cell, which has no files."""
 
 
