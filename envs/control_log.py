@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dprl.envs.base import Env
 from dprl.envs.checks import require_integers, require_number
-from dprl.envs.control import Control, ControlTask, Episodes
+from dprl.envs.control import Control, ControlTask, Episodes, Space
 
 _ARRAYS = {"observations": "f", "actions": "iuf", "rewards": "f", "lengths": "iu"}
 
@@ -115,7 +115,9 @@ class ControlLog:
         if self.env_id:
             return Control(self.env_id, self.horizon, self.kwargs).build()
         observed = spaces.Box(-np.inf, np.inf, (self.observation_size,))
-        taken = spaces.Discrete(self.n_actions) if self.n_actions else spaces.Box(-np.inf, np.inf, (self.action_size,))
+        taken: Space = spaces.Box(-np.inf, np.inf, (self.action_size,))
+        if self.n_actions:
+            taken = spaces.Discrete(self.n_actions)
         return ControlTask(self.name, EnvSpec("log-v0"), {}, self.horizon, observed, taken)
 
     def build(self) -> LoggedControl:
@@ -193,7 +195,7 @@ def log_trajectories(episodes: Iterable[Any], file: str | Path, **settings: Any)
     arrays["lengths"] = np.array([len(row[2]) for row in rows], dtype=np.int64)
     with TemporaryDirectory(dir=file.parent) as folder:  # a full disk must not destroy an existing file
         written = Path(folder, file.name)
-        np.savez(written, **arrays)
+        np.savez(written, **arrays)  # type: ignore[arg-type]
         ControlLog(str(written), **settings).build()
         written.chmod(0o600)
         written.replace(file)

@@ -67,7 +67,7 @@ class Privatizer(Generic[Q]):
         self.design, self.query, self.streams = design, design.query, streams
         self.trust_model, self.server_noise = design.model, design.query.noisy_sides[1]
         self.n_users, self.submissions, self.capacity = design.n_users, design.submissions, design.capacity
-        self.issuer = secrets.token_hex(8)
+        self._issuer = secrets.token_hex(8)
         self._source, self._received, self._skipped, self.in_blocks = _NOBODY, RangeSet(), 0, False
         self._journal: ChargeJournal | None = None
         self.ledger = Ledger(design)
@@ -97,7 +97,7 @@ class Privatizer(Generic[Q]):
     @property
     def new_client(self) -> Callable[[], Client]:
         """Maker of clients; it can be pickled for other processes, and has no key from the operating system."""
-        return partial(Client, self.query, self.streams, self.issuer)
+        return partial(Client, self.query, self.streams, self._issuer)
 
     def persist(self, journal: ChargeJournal) -> None:
         """Write charges to `journal` from now on, and skip submissions that it has charged. Call before any charge.
@@ -139,7 +139,16 @@ class Privatizer(Generic[Q]):
             raise ValueError(f"k must be at least 1, got {k}; ask for the messages of an update")
         self._take(_CLIENTS)
         last = self.ledger.lease(k, needed)
-        return SubmissionRange(last - k + 1, last, self.n_users, self.issuer)
+        return SubmissionRange(last - k + 1, last, self.n_users, self._issuer)
+
+    def clipped_by_runners(self, first: int, last: int) -> SubmissionRange:
+        """Return numbers for records of sampled users that the server's own runners clip, without noise.
+
+        Raises LedgerError unless rounds are sampled; `accept` refuses such messages.
+        """
+        if not getattr(self.query, "sampled", False):
+            raise LedgerError("messages of users are leased; only sampled rounds are clipped by the server's runners")
+        return SubmissionRange(first, last, self.n_users, self._issuer)
 
     def accept(self, *messages: PrivateMessages) -> Any:  # noqa: ANN401 - each query has its own
         """Return the content of messages from clients; each submission is accepted once.
@@ -149,7 +158,7 @@ class Privatizer(Generic[Q]):
         Raises LedgerError if one is not charged, was accepted or is another privatizer's; for a sum with two of a user.
         """
         for each in messages:
-            if each.issuer != self.issuer:
+            if each.issuer != self._issuer:
                 raise LedgerError("messages are accepted by the privatizer that leased them, as no other has its noise")
             if self._source != _CLIENTS or each.first <= self._skipped or each.last > self.leased:
                 raise LedgerError("a message is of a submission that is leased; lease it first")

@@ -120,6 +120,7 @@ class RoundsConfig:
     optimizer: Literal["adam", "momentum", "sgd"] = "adam"
     halving: float = 0.0
     hidden: str = "64,64"
+    metrics: ClassVar[tuple[Metric, ...]]
     releases: ClassVar[Releases] = "gradients"
     unit: ClassVar[Literal["episode", "submission"]] = "episode"
     covered_by: ClassVar[str | None] = None
@@ -210,12 +211,12 @@ class _DPPGLearner(Learner):
     *Formal guarantee.* That of the privatizer: parameters are a function of charged updates.
     """
 
-    config: DPPGConfig
+    config: RoundsConfig
     privatizer: GradientPrivatizer
     last_user_sends = True
 
     def __init__(
-        self, config: DPPGConfig, env: ControlTask, privatizer: GradientPrivatizer, episodes: int, streams: Streams
+        self, config: RoundsConfig, env: ControlTask, privatizer: GradientPrivatizer, episodes: int, streams: Streams
     ) -> None:
         super().__init__(config, privatizer, episodes, streams, [repr(env)])
         self._streams, network = streams, config.network(env)

@@ -33,7 +33,7 @@ from dprl.algorithms.pgc.on_rllib.parameters import read_parameters, write_param
 from dprl.envs import ControlTask
 from dprl.envs.checks import require_integer
 from dprl.envs.control import Act
-from dprl.privacy import GradientLayout, GradientPrivatizer, SubmissionRange
+from dprl.privacy import GradientLayout, GradientPrivatizer
 from dprl.privacy.designs.gradients import DEFAULT_CLIP
 from dprl.privacy.queries.sampled_gradients import draw_users
 from dprl.privacy.randomness.bits import splitmix64
@@ -238,16 +238,19 @@ class _Round:
     """
 
     def __init__(self, theta: Float64Array, joined: Int64Array, number: int, privatizer: GradientPrivatizer) -> None:
-        query, self._theta, self._users, self._issuer = privatizer.query, theta, privatizer.n_users, privatizer.issuer
+        query, self._theta, self._numbers = privatizer.query, theta, privatizer.clipped_by_runners
         self.size, self.applied = max(with_spare(query.window), joined.size), 0
-        self.rules, self._before = CollectionRules(0, self.size, 0.0), number * (with_spare(query.window) + self._users)
+        self.rules, self._before = (
+            CollectionRules(0, self.size, 0.0),
+            number * (with_spare(query.window) + privatizer.n_users),
+        )
         self._agents = np.concatenate([joined, np.zeros(self.size - joined.size, dtype=np.int64)])
         self.updates, self.played = np.zeros((self.size, theta.size)), np.zeros((self.size, 2))
 
     def forget_waiting(self) -> None: ...
 
     def batch(self, _: object, slots: Int64Array) -> Batch:
-        lease = SubmissionRange(self._before + slots[0], self._before + slots[-1], self._users, self._issuer)
+        lease = self._numbers(int(self._before + slots[0]), int(self._before + slots[-1]))
         return Batch(lease, slots, self._theta[np.newaxis], np.zeros_like(slots), self._agents[slots - 1])
 
     def receive(self, slots: Int64Array, reply: Reply) -> None:

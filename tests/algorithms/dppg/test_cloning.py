@@ -92,7 +92,7 @@ def test_an_update_is_the_gradient_of_the_mean_log_probability_with_the_users_we
     for row in range(2):
         n, point = int(episodes.lengths[row]), torch.tensor(theta, dtype=torch.float32, requires_grad=True)
         seen, taken = torch.as_tensor(episodes.observations[row, :n]), torch.as_tensor(episodes.actions[row, :n])
-        (-learner._rollout.policy.evaluate(point, seen, taken)[0].mean()).backward()  # type: ignore[no-untyped-call]
+        (-learner._rollout.policy.evaluate(point, seen, taken)[0].mean()).backward()
         assert point.grad is not None
         expected = point.grad.double().numpy()
         weight = np.exp(-2.0 * (66.0 - episodes.scores[row]) / 66.0)
@@ -117,8 +117,8 @@ def test_replacing_a_user_changes_the_round_of_this_user_only(tmp_path: Path) ->
     made[24] = users(1, seed=9)[0]
     other = log_trajectories(made, tmp_path / "two.npz", **SIZES).build()
     for until, same in ((20, True), (30, False)):
-        found = [learned(env, GradientPrivacy("none"), until) for env in (first, other)]
-        assert np.array_equal(*found) is same
+        one, two = (learned(env, GradientPrivacy("none"), until) for env in (first, other))
+        assert np.array_equal(one, two) is same
 
 
 @pytest.mark.parametrize(
