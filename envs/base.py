@@ -21,6 +21,7 @@ class Env(Protocol):
 
     kind: ClassVar[str]
     """Name of the class for messages."""
+    # `holds_records = True`: it holds users' records, so a config releases one policy of it, under secret noise.
 
     @property
     def name(self) -> str:

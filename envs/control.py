@@ -180,7 +180,7 @@ class _OneByOne(VectorEnv[Any, Any, Any]):
     ) -> None:
         self._copies, self._padded, self.num_envs = copies, padded, len(copies)
         self._barrier = barrier or nullcontext
-        self._blank = np.asarray(np.zeros_like(observed.sample()))
+        self._observed, self._blank = observed, np.asarray(np.zeros_like(observed.sample()))
         self._seen: list[Any] = []
         self._alive: list[bool] = []
         self._failed = np.zeros(len(copies), dtype=bool)
@@ -228,8 +228,11 @@ class _OneByOne(VectorEnv[Any, Any, Any]):
         return np.array(self._seen), paid, terminated, truncated, {FAILED: self._failed}
 
     def _checked(self, seen: Any) -> NDArray[Any]:  # noqa: ANN401 - an environment may return anything
-        """Return an observation of the space's shape and type; raise ValueError or TypeError for another."""
-        return np.broadcast_to(np.asarray(seen, dtype=self._blank.dtype), self._blank.shape)
+        """Return an observation of the space's shape, type and numbers; raise ValueError or TypeError for another."""
+        found = np.broadcast_to(np.asarray(seen, dtype=self._blank.dtype), self._blank.shape)
+        if isinstance(self._observed, spaces.Discrete) and not self._observed.contains(found[()]):
+            raise ValueError
+        return found
 
 
 @dataclass(frozen=True)

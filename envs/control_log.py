@@ -19,6 +19,8 @@ from dprl.envs.base import Env
 from dprl.envs.checks import require_integers, require_number
 from dprl.envs.control import Control, ControlTask, Episodes, Space
 
+_LARGEST = 1e30
+"""Numbers below it stay finite as float32, and rewards in sums."""
 _ARRAYS = {"observations": "f", "actions": "iuf", "rewards": "f", "lengths": "iu"}
 
 
@@ -26,13 +28,14 @@ _ARRAYS = {"observations": "f", "actions": "iuf", "rewards": "f", "lengths": "iu
 class LoggedControl:
     """Trajectories of N users, one each. The log is private; its number of users is public.
 
-    name: the registry name of the spec that built it. task: the simulator, or only its spaces if `task.entry` has no entry point.
+    name: the registry name of the spec that built it. task: the simulator, or spaces alone, without an entry point.
     observations float32[sum T, o], actions int64[sum T] or float32[sum T, k], rewards float64[sum T]: the steps of all
     users, one user after another. ends int64[N]: the step after a user's last one. returns: the least and the largest
     sum of rewards, public bounds.
     """
 
     kind: ClassVar[str] = "log of a control task"
+    holds_records: ClassVar[bool] = True
 
     name: str
     task: ControlTask
@@ -54,17 +57,17 @@ class LoggedControl:
 
     def episodes(self, users: NDArray[np.int64]) -> Episodes:
         """Return the trajectories of users (int64[m], from 1 on), padded; `ended` is false."""
-        n, steps = users.size, self.horizon
-        starts = np.concatenate([[0], self.ends[:-1]])[users - 1]
-        lengths = self.ends[users - 1] - starts
-        inside = np.arange(steps) < lengths[:, None]
-        at = np.where(inside, starts[:, None] + np.arange(steps), 0)
-        shape = at.shape + (1,) * (self.observations.ndim - 1)
-        kept = inside.reshape(shape)
-        taken = self.actions[at] * (inside if self.actions.ndim == 1 else kept)
-        return Episodes(
-            self.observations[at] * kept, taken, self.rewards[at] * inside, lengths, np.zeros(n, dtype=np.bool_)
-        )
+        lengths = np.diff(self.ends, prepend=0)[users - 1]
+        rows = [np.arange(self.ends[user - 1] - n, self.ends[user - 1]) for user, n in zip(users, lengths, strict=True)]
+
+        def padded(steps: NDArray[Any]) -> NDArray[Any]:
+            found = np.zeros((users.size, self.horizon, *steps.shape[1:]), dtype=steps.dtype)
+            for i, row in enumerate(rows):  # a user's row holds nothing of others, not even times 0
+                found[i, : row.size] = steps[row]
+            return found
+
+        parts = [padded(each) for each in (self.observations, self.actions, self.rewards)]
+        return Episodes(*parts, lengths, np.zeros(users.size, dtype=np.bool_))
 
 
 @dataclass(frozen=True)
@@ -141,18 +144,24 @@ class ControlLog:
         }
         for key, shape in shapes.items():
             if found[key].shape != shape or found[key].dtype.kind not in _ARRAYS[key]:
-                rule = f"must be numbers of shape {list(shape)}, got {found[key].dtype} {list(found[key].shape)}"
+                rule = f"must be numbers, {' x '.join(map(str, ('steps', *shape[1:])))}, got others"
                 raise self._wrong(key, rule, "write the file with log_trajectories and the same sizes")
         if lengths.size == 0 or lengths.min() < 1 or lengths.max() > task.horizon:
             raise self._wrong("lengths", f"must be in 1..{task.horizon}, got another", "raise horizon")
-        whole = not task.n_actions or ((actions >= 0) & (actions < task.n_actions)).all()
-        if not (whole and all(np.isfinite(each).all() for each in (observations, actions, rewards))):
-            raise self._wrong("steps", "must be finite, with actions from 0 on, got another value", "correct it")
-        kind = np.int64 if task.n_actions else np.float32
-        return LoggedControl(
-            self.name, task, observations.astype(np.float32), actions.astype(kind), rewards.astype(np.float64),
-            np.cumsum(lengths, dtype=np.int64), (float(self.lowest_return), float(self.highest_return)),
-        )  # fmt: skip
+        whole = not task.n_actions or (actions.dtype.kind in "iu" and (actions >= 0).all())
+        with np.errstate(all="ignore"):  # a warning would tell of a value
+            steps = (
+                observations.astype(np.float32),
+                actions.astype(np.int64 if task.n_actions else np.float32),
+                rewards.astype(np.float64),
+            )
+        whole = whole and (not task.n_actions or steps[1].max() < task.n_actions)
+        if not (whole and all((np.abs(each) < _LARGEST).all() for each in steps)):
+            raise self._wrong(
+                "steps", "must be finite numbers, and actions in 0..n_actions - 1, got another", "correct it"
+            )
+        returns = float(self.lowest_return), float(self.highest_return)
+        return LoggedControl(self.name, task, *steps, np.cumsum(lengths, dtype=np.int64), returns)
 
     def _wrong(self, key: str, rule: str, remedy: str) -> ValueError:
         return ValueError(f"file {self.file!r}: {key} {rule} (values are not shown); {remedy}")
@@ -173,13 +182,16 @@ def log_trajectories(episodes: Iterable[Any], file: str | Path, **settings: Any)
         raise ValueError(f"file must be an .npz in a folder that exists, got {str(file)!r}; write e.g. users.npz")
     spec = ControlLog(str(file), **settings)
     task: ControlTask = spec._task  # type: ignore[attr-defined]
+    first = getattr(task.taken, "start", 0)
     rows: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = []
     for each in episodes:
         found = [each.get(k) if isinstance(each, Mapping) else getattr(each, k, None) for k in list(_ARRAYS)[:3]]
         try:
-            taken = np.asarray(found[1])
-            n = min(len(taken), task.horizon)
-            seen, paid = task.flat(np.asarray(found[0])[:n]), np.asarray(found[2], dtype=np.float64)[:n]
+            n = min(len(found[1]), task.horizon)
+            taken = np.asarray(found[1])[:n]
+            with np.errstate(all="ignore"):
+                seen, paid = task.flat(np.asarray(found[0])[:n]), np.asarray(found[2], dtype=np.float64)[:n]
+                taken = taken - first if task.n_actions else taken.astype(np.float32).reshape(n, -1)
         except (TypeError, ValueError, IndexError):
             n = 0
         if n == 0 or seen.shape != (n, task.observation_size) or paid.shape != (n,):
@@ -187,8 +199,7 @@ def log_trajectories(episodes: Iterable[Any], file: str | Path, **settings: Any)
                 f"episodes must have observations of size {task.observation_size}, actions and rewards, one for each "
                 "step, as attributes or as keys, got others; name and convert them so"
             )
-        first = getattr(task.taken, "start", 0)
-        rows.append((seen, taken[:n] - first if task.n_actions else taken[:n].reshape(n, -1), paid))
+        rows.append((seen, taken, paid))
     if not rows:
         raise ValueError("episodes must hold at least one, got none; log them first")
     arrays = {key: np.concatenate([row[i] for row in rows]) for i, key in enumerate(list(_ARRAYS)[:3])}

@@ -37,6 +37,7 @@ class LoggedEpisodes:
     """
 
     kind: ClassVar[str] = "file of logged episodes"
+    holds_records: ClassVar[bool] = True
 
     name: str
     n_states: int

@@ -144,10 +144,10 @@ class Privatizer(Generic[Q]):
     def clipped_by_runners(self, first: int, last: int) -> SubmissionRange:
         """Return numbers for records of sampled users that the server's own runners clip, without noise.
 
-        Raises LedgerError unless rounds are sampled; `accept` refuses such messages.
+        Raises LedgerError unless rounds are sampled and the population is charged; `accept` refuses such messages.
         """
-        if not getattr(self.query, "sampled", False):
-            raise LedgerError("messages of users are leased; only sampled rounds are clipped by the server's runners")
+        if not getattr(self.query, "sampled", False) or self.charged < self.capacity:
+            raise LedgerError("only sampled rounds of a charged population are clipped by the server; lease messages")
         return SubmissionRange(first, last, self.n_users, self._issuer)
 
     def accept(self, *messages: PrivateMessages) -> Any:  # noqa: ANN401 - each query has its own

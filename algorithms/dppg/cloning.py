@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -16,7 +16,9 @@ from dprl.envs import Env, Episodes, LoggedControl
 from dprl.envs.checks import require_number
 from dprl.privacy import GradientLayout, GradientPrivacy, GradientPrivatizer, Streams
 from dprl.privacy.queries.sampled_gradients import draw_users
-from dprl.privacy.threat_models import DURATIONS
+from dprl.privacy.threat_models import TIMING_DETAILS
+
+_OTHERS = "other trajectories of the same person: each trajectory of the log counts as one user"
 
 
 @dataclass(frozen=True)
@@ -25,12 +27,12 @@ class DPBCConfig(RoundsConfig):
 
     With `privacy.sampling: poisson` and `population`, the number of users in the log, each user joins each round with
     probability users_per_update / population, and `episodes` is the number of updates that are expected in all rounds;
-    without it each user has one update, and the run has episodes / users_per_update rounds. There is no simulator
-    during learning; with an `env_id` policies are evaluated in it.
+    without it users take turns, each with one update or `privacy.submissions` of them. Learning needs no simulator;
+    with an `env_id` policies are evaluated in it.
 
         file = dprl.log_trajectories(dataset.iterate_episodes(), "users.npz", env_id="CartPole-v1", horizon=500)
         private = {"model": "jdp", "epsilon": 1, "delta": 1e-6, "sampling": "poisson", "population": 3000}
-        dprl.run(algorithm="dp_bc", env=file, privacy=private, episodes=60_000)
+        dprl.run(algorithm="dp_bc", env=file, privacy=private, noise={"entropy": "os"}, episodes=60_000, seeds=1)
 
     Args:
         learning_rate, users_per_update, optimizer, halving, hidden: see `RoundsConfig`.
@@ -44,9 +46,11 @@ class DPBCConfig(RoundsConfig):
     sharpness: float = 0.0
     name: ClassVar[str] = "dp_bc"
     plays: ClassVar[type[Env]] = LoggedControl
-    metrics: ClassVar[tuple[Metric, ...]] = (EVALUATION, EXPLORING)
+    # Of released parameters, in a simulator.
+    metrics: ClassVar[tuple[Metric, ...]] = (replace(EVALUATION, covered=True), replace(EXPLORING, covered=True))
     entropy_weight: ClassVar[float] = 0.0
-    padded: ClassVar[bool] = False
+    padded: ClassVar[bool] = True
+    """Arrays of a log always have the length of the horizon."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -62,15 +66,20 @@ class DPBCConfig(RoundsConfig):
                 f"sharpness must be 0 without bounds of returns, got {self.sharpness:g}; set env.lowest_return and "
                 "env.highest_return, public facts"
             )
+        if privacy.model == "ldp":
+            raise ValueError(
+                "model must be jdp or none with a log, got ldp; the log is with the runner: write model: jdp"
+            )
         dimension = self.network(env.task).dimension
-        layout = GradientLayout(dimension, self.users_per_update, (DURATIONS,), draws=True, paper=False)
-        found = privacy.build(layout, episodes, streams)
+        layout = GradientLayout(dimension, self.users_per_update, (_OTHERS, TIMING_DETAILS), draws=True, paper=False)
+        found = replace(privacy, release_scores="none").build(layout, episodes, streams)  # there are no scores to read
         if found.query.sampled and found.n_users != env.n_users:
             raise ValueError(f"population must be {env.n_users}, the users in the log, got {found.n_users}; correct it")
-        if not found.query.sampled and episodes > env.n_users:
+        if found.n_users > env.n_users:
+            most = env.n_users * found.submissions
             raise ValueError(
-                f"episodes must be at most {env.n_users}, the users in the log, got {episodes}; lower it, or sample "
-                "users anew in each round with privacy.sampling: poisson"
+                f"episodes must be at most {most}, updates of the {env.n_users} users in the log, got {episodes}; "
+                "lower it, raise privacy.submissions, or sample users with privacy.sampling: poisson"
             )
         return found
 
@@ -123,8 +132,12 @@ class _DPBCLearner(_DPPGLearner):
         """Return the updates float64[B, d] of the users from `begin` on, or of those drawn, and zeros [B, 2]."""
         if self._pending is None or self._pending[0] != begin:
             end = min(begin + self.config.users_per_update, self.episodes + 1)
-            users = draw_users(self.privatizer.channel) if self._sampled else np.arange(begin, end)
-            found = self._rollout.updates(self._server.parameters, self._log.episodes(users))
+            if self._sampled:
+                users = draw_users(self.privatizer.channel)
+            else:  # in turn, as they are charged
+                users = np.arange(begin - 1, end - 1) % self.privatizer.n_users + 1
+            with np.errstate(all="ignore"):  # a warning would tell of a value
+                found = self._rollout.updates(self._server.parameters, self._log.episodes(users))
             self._pending = begin, found, np.zeros((users.size, 2))
         return self._pending[1:]
 

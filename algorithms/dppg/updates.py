@@ -139,6 +139,8 @@ def gradients(
     import torch  # noqa: PLC0415 - it takes seconds to load
     from torch.func import grad, vmap  # noqa: PLC0415
 
+    if not len(gains):  # nobody joined
+        return np.zeros((0, theta.size))
     data = (
         torch.as_tensor(episodes.observations),
         torch.as_tensor(episodes.actions),

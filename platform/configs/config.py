@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dprl.algorithms.tabular.simulator import families_of_size
-from dprl.envs import LoggedEpisodes
 from dprl.platform.configs.experiment import Experiment, labels_of, read_experiment
 from dprl.platform.configs.grid import GRID, expand
 from dprl.platform.configs.sections import COUNTS, Keys, at_key, read_privacy
@@ -134,7 +133,7 @@ def require_one_release(cells: Sequence[Experiment]) -> None:
 
     The digest of a plugin's files, without noise, names cells; and no certificate composes several releases.
     """
-    logged = [cell for cell in cells if issubclass(cell.env.builds, LoggedEpisodes)]
+    logged = [cell for cell in cells if getattr(cell.env.builds, "holds_records", False)]
     digested = {file for _, file in plugin_files()} if logged else set()
     for file in (getattr(cell.env, "file", "") for cell in logged):
         if Path(file).resolve() in digested:
@@ -142,7 +141,7 @@ def require_one_release(cells: Sequence[Experiment]) -> None:
             raise broken_rule("env.file", rule, file, "move it")
     private = sum(cell.privacy.model != "none" for cell in logged)
     if private > 1:
-        rule = "must have one private cell with env logged: each is one more release of its users"
+        rule = f"must have one private cell with env {logged[0].env.name}: each is one more release of its users"
         raise broken_rule("grid", rule, private, "write one config per release")
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from dprl.algorithms import ALGORITHMS, AlgorithmConfig, Learner, Metric
-from dprl.envs import ENVIRONMENTS, Env, EnvConfig, LoggedEpisodes, fits, played
+from dprl.envs import ENVIRONMENTS, Env, EnvConfig, fits, played
 from dprl.platform.configs.sections import (
     Keys,
     at_key,
@@ -231,11 +231,15 @@ def _check_played(experiment: Experiment) -> None:
     """Raise ValueError unless the algorithm plays this kind of environment."""
     algorithm, env = experiment.algorithm, experiment.env
     if fits(env.builds, algorithm.plays):
-        logged = issubclass(env.builds, LoggedEpisodes) and experiment.privacy.model != "none"
+        logged = getattr(env.builds, "holds_records", False) and experiment.privacy.model != "none"
         if logged and experiment.seeds > 1:
             remedy = "each would be one more release of the same users"
             raise ValueError(f"seeds must be 1 with env {env.name}, got {experiment.seeds}; {remedy}")
-        if logged and not experiment.release:
+        if logged and experiment.noise.entropy != "os":
+            remedy = "another file would get the same noise: write noise: {entropy: os}"
+            raise ValueError(f"noise.entropy must be os with env {env.name}, got {experiment.noise.entropy}; {remedy}")
+        # The noise of sampled rounds is not whole numbers, so they are never fit for a release.
+        if logged and not experiment.release and getattr(experiment.privacy, "sampling", "") != "poisson":
             remedy = "its records are real users': write release: true"
             raise ValueError(f"release must be true with env {env.name}, got False; {remedy}")
         return

@@ -1,7 +1,7 @@
 """Symmetric Gram matrix with its right-hand side: a user's share of a linear model's statistics, and its noise.
 
 At stage h the device of each of n agents sends (phi phi^T + W, phi V + w). It first shrinks phi to the norm m_h and
-clips V to [-m_h, m_h]: m_h is H - h, or half of it for values V - (H - h) / 2 about the centre of their range. [TH23]
+clips V to [-m_h, m_h]: m_h is H - h, or half of it for values about the centre of their range. [TH23]
 cuts V from above only and assumes |phi| <= H (D7): without a lower cut no finite guarantee exists. The noise is
 Gaussian, Laplace, or one of two laws of bounded support, with one scale a stage.
 """

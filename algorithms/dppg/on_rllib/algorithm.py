@@ -33,7 +33,7 @@ from dprl.algorithms.pgc.on_rllib.parameters import read_parameters, write_param
 from dprl.envs import ControlTask
 from dprl.envs.checks import require_integer
 from dprl.envs.control import Act
-from dprl.privacy import GradientLayout, GradientPrivatizer
+from dprl.privacy import GradientLayout, GradientPrivatizer, LedgerError, PrivateMessages
 from dprl.privacy.designs.gradients import DEFAULT_CLIP
 from dprl.privacy.queries.sampled_gradients import draw_users
 from dprl.privacy.randomness.bits import splitmix64
@@ -254,6 +254,8 @@ class _Round:
         return Batch(lease, slots, self._theta[np.newaxis], np.zeros_like(slots), self._agents[slots - 1])
 
     def receive(self, slots: Int64Array, reply: Reply) -> None:
+        if type(reply[0]) is not PrivateMessages or len(reply[0]) != len(slots):
+            raise LedgerError("a runner must send one update for each of its users")
         self.updates[slots - 1], self.applied = reply[0].values, self.applied + len(slots)
         if reply[1] is not None:
             self.played[slots - 1] = reply[1]

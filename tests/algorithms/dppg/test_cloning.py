@@ -65,8 +65,8 @@ def test_a_log_holds_each_users_steps_up_to_the_horizon(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "rule"),
     [
-        ({"actions": np.array([0, 5, 0])}, "steps must be finite, with actions from 0 on"),
-        ({"rewards": np.array([0.0, np.nan, 0.0])}, "steps must be finite"),
+        ({"actions": np.array([0, 5, 0])}, "steps must be finite numbers, and actions in 0..n_actions - 1"),
+        ({"rewards": np.array([0.0, np.nan, 0.0])}, "steps must be finite numbers"),
         ({"rewards": np.zeros(2)}, "episodes must have observations of size 3, actions and rewards, one for each step"),
         ({"observations": np.zeros((3, 2))}, "episodes must have observations of size 3"),
         ({"actions": None}, "episodes must have observations of size 3"),
@@ -99,6 +99,31 @@ def test_an_update_is_the_gradient_of_the_mean_log_probability_with_the_users_we
         np.testing.assert_allclose(found[row], weight * radius * expected / np.linalg.norm(expected), atol=1e-6)
 
 
+def test_an_extreme_record_changes_no_other_users_update(tmp_path: Path) -> None:
+    made = users(30)
+    for each, scale in zip(made[:2], (1e29, -1e29), strict=True):
+        each["observations"] = np.full((3, 3), scale)
+        each["rewards"], each["actions"] = np.full(3, scale), np.zeros(3, dtype=int)
+    updates = []
+    for log in (made, [*users(2, seed=8), *made[2:]]):
+        env = log_trajectories(log, tmp_path / "users.npz", **SIZES).build()
+        config, streams = DPBCConfig(users_per_update=30, hidden="4"), Streams(3, "cloning")
+        privatizer = config.privatizer(env, GradientPrivacy("none"), 30, streams)
+        learner: Any = config.build(env, privatizer, 30, streams)
+        updates.append(learner._round(1)[0])
+    np.testing.assert_array_equal(updates[0][2:], updates[1][2:])
+    assert np.isfinite(updates[0]).all()
+    for wrong in (1e39, np.inf, np.nan):
+        made[0]["observations"] = np.full((3, 3), wrong)
+        with pytest.raises(ValueError, match="steps must be finite numbers"):
+            log_trajectories(made, tmp_path / "users.npz", **SIZES)
+
+
+def test_a_round_that_nobody_joins_is_released_like_others(tmp_path: Path) -> None:
+    drawn = GradientPrivacy("jdp", 10.0, 1e-6, sampling="poisson", population=30)
+    assert np.isfinite(learned(logged(tmp_path, 30), drawn, 40, users_per_update=1)).all()
+
+
 def test_it_imitates_users_and_noise_costs_agreement(tmp_path: Path) -> None:
     env = logged(tmp_path, 400)
     none = learned(env, GradientPrivacy("none"), 400, learning_rate=0.1)
@@ -124,7 +149,7 @@ def test_replacing_a_user_changes_the_round_of_this_user_only(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("privacy", "episodes", "settings", "rule"),
     [
-        (GradientPrivacy("none"), 50, {}, "^episodes must be at most 30, the users in the log, got 50"),
+        (GradientPrivacy("none"), 50, {}, "^episodes must be at most 30, updates of the 30 users in the log, got 50"),
         (GradientPrivacy("jdp", 1.0, 1e-6, sampling="poisson", population=40), 50, {}, "^population must be 30"),
         (GradientPrivacy("none"), 30, {"sharpness": 1.0}, "^sharpness must be 0 without bounds of returns"),
     ],
