@@ -54,10 +54,11 @@ OWN_CHANGES: dict[str, dict[str, tuple[Any, dict[str, Any]] | None]] = {
 @EACH
 def test_every_setting_changes_a_run(name: str, learner: Learner, envs: Environments[Any]) -> None:
     changes = CHANGES | OWN_CHANGES.get(name, {})
+    episodes = 1000 if name in ONLINE else 4000
 
     def results(settings: dict[str, Any]) -> tuple[Mapping[str, float], dict[str, bytes]]:
-        run = learner(envs.small, 4000, CountPrivacy("jdp", 50.0), name=name, **settings)
-        return run.learn(4000), {key: array.tobytes() for key, array in run.policies.items()}
+        run = learner(envs.small, episodes, CountPrivacy("jdp", 50.0), name=name, **settings)
+        return run.learn(episodes), {key: array.tobytes() for key, array in run.policies.items()}
 
     bases: dict[str, Any] = {}
     for key in (field.name for field in dataclasses.fields(ALGORITHMS[name])):  # type: ignore[arg-type]
