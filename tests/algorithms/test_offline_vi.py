@@ -205,6 +205,13 @@ def test_settings_that_mean_nothing_here_are_refused(learner: Learner, river: Fi
         learner(river, 50, CountPrivacy("jdp", 1.0, calibration="printed", precision="printed"), name="offline_vi")
 
 
+def test_scales_change_the_limits_of_planning_alone(learner: Learner, river: FiniteMDP) -> None:
+    run: Any = learner(river, 1000, NOISES["ldp"], name="offline_vi", bonus_scale=0.5, precision_scale=0.25, beta=0.2)
+    planning, proved = run._bonus
+    assert proved == limits_of(river, run.privatizer, 0.2)
+    assert planning == proved._replace(e=0.25 * proved.e, e_rewards=0.25 * proved.e_rewards, scale=0.5)
+
+
 @pytest.mark.parametrize("noise", ["jdp gaussian", "ldp"])
 def test_errors_are_bounded_for_all_functions_at_all_pairs_at_once(
     noise: str, learner: Learner, river: FiniteMDP
