@@ -242,11 +242,13 @@ def test_discrete_actions_have_the_probabilities_of_the_policy() -> None:
 
 
 def test_returns_go_on_with_the_mean_reward_where_time_ran_out() -> None:
-    rewards = np.array([[1.0, 2.0, 0.0], [1.0, 1.0, 1.0]])
-    shape = np.zeros((2, 3, 1), dtype=np.float32), np.zeros((2, 3), dtype=np.int64)
-    episodes = Episodes(*shape, rewards, np.array([2, 3]), np.array([True, False]))
-    assert returns_to_go(episodes, 0.5) == pytest.approx(np.array([[2.0, 2.0, 0.0], [2.0, 2.0, 2.0]]))
-    assert returns_to_go(episodes, 1.0) == pytest.approx(np.array([[3.0, 2.0, 0.0], [3.0, 2.0, 1.0]]))
+    rewards = np.array([[1.0, 2.0, 0.0], [1.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
+    shape = np.zeros((3, 3, 1), dtype=np.float32), np.zeros((3, 3), dtype=np.int64)
+    episodes = Episodes(*shape, rewards, np.array([2, 3, 2]), np.array([True, False, False]))
+    discounted = [[2.0, 2.0, 0.0], [2.0, 2.0, 2.0], [2.0, 2.0, 0.0]]
+    assert returns_to_go(episodes, 0.5) == pytest.approx(np.array(discounted))
+    summed = [[3.0, 2.0, 0.0], [3.0, 2.0, 1.0], [2.0, 1.0, 0.0]]
+    assert returns_to_go(episodes, 1.0) == pytest.approx(np.array(summed))
 
 
 # An attack on one user's record refutes a careless variant, whose baseline has no noise, and not the algorithm.
