@@ -98,16 +98,20 @@ def test_public_rewards_are_believed_from_the_first_episode_on() -> None:
     assert found.learn(10)["reward_error"] == 0.0
 
 
-@pytest.mark.parametrize("horizon", [3, 8])
-def test_shrunk_features_and_values_stay_in_proportion(horizon: int) -> None:
+@pytest.mark.parametrize(("clipping", "horizon"), [("device", 3), ("device", 8), ("centered", 8)])
+def test_shrunk_features_and_values_stay_in_proportion(clipping: Any, horizon: int) -> None:
     """<theta*, phi> of what a device sends is the expectation of its target, though both are cut (D7)."""
     env = NetworkMDP(n_agents=2, dimension=3, horizon=horizon).build()
-    found = learner(
-        MALDPConfig(bonus_scale=1e-3), StatisticsPrivacy("none", rewards="public", clipping="device"), env, 400
-    )
+    privacy = StatisticsPrivacy("none", rewards="public", clipping=clipping)
+    found = learner(MALDPConfig(bonus_scale=1e-3), privacy, env, 400)
     found.learn(300)
     users, planned, believed = found._users, found._planning, found._server.rewards.values
-    features, errors, cut, bounds = [], [], 0, np.arange(horizon - 1, -1, -1.0)
+    features, errors, cut, bounds = (
+        [],
+        [],
+        0,
+        np.arange(horizon - 1, -1, -1.0) / (2.0 if clipping == "centered" else 1.0),
+    )
     theta = theta_star(env)
     for user in range(301, 3301):
         play(users, planned, believed, user)
