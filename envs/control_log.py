@@ -86,7 +86,7 @@ class ControlLog:
     builds: ClassVar[type[Env]] = LoggedControl
 
     file: str = "trajectories.npz"
-    env_id: str = ""
+    env_id: str = "CartPole-v1"
     horizon: int = 200
     kwargs: str = ""
     observation_size: int = 0

@@ -67,7 +67,7 @@ EXPLORING = Metric(
     definition="mean return of actions drawn from the last policy, in a simulator without users",
     better="high",
 )
-FAILED = Metric("failed", "sum", definition="users whose environment raised an error, so their update was 0")
+FAILED = Metric("failed", "mean", definition="share of users with an error of their environment, so their update was 0")
 _EVALUATED, _LAST_EVALUATED = 10, 100
 """Episodes of an evaluation after a block, and after the last episode."""
 _OPTIMIZERS = {"adam": (0.9, 0.999), "momentum": (0.9, 0.0), "sgd": (0.0, 0.0)}
@@ -252,7 +252,7 @@ class _DPPGLearner(Learner):
                 total, users = total + float(scores.mean()) * (end + 1 - at), users + end + 1 - at
             failed += int((steps == 0).sum()) if end % size == 0 or not self._sampled else 0
             at = end + 1
-        return {SCORE.name: total / max(1.0, users), FAILED.name: float(failed), **self._evaluation(last)}
+        return {SCORE.name: total / max(1.0, users), FAILED.name: failed / (last + 1 - first), **self._evaluation(last)}
 
     def _round(self, begin: int) -> tuple[Float64Array, Float64Array]:
         """Return the updates float64[B, d], and returns and steps float64[B, 2], of users begin, begin + 1, ...
