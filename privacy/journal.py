@@ -103,8 +103,7 @@ class ChargeJournal:
                 fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise LedgerError(
-                    f"journal {self.path} is in use by another run; wait until it ends, or give this one its own "
-                    "journal"
+                    f"journal {self.path} is in use by another run; wait until it ends, or give this one another"
                 ) from error
             except OSError as error:
                 raise self._refusal("locked", error) from error
@@ -229,9 +228,7 @@ class ChargeJournal:
         return LedgerError(f"journal {self.path} must be a journal of charges; name another file")
 
     def _refusal(self, done: str, error: OSError) -> LedgerError:
-        return LedgerError(
-            f"journal {self.path} cannot be {done} ({error.strerror}); nothing is charged: fix that and resume"
-        )
+        return LedgerError(f"journal {self.path} cannot be {done} ({error.strerror}); nothing is charged: fix it")
 
 
 def _line(content: str, checksum: int) -> bytes:

@@ -290,8 +290,7 @@ class ServerPrivatizer(Privatizer[Q]):
             )
         if len(message) != 1 or not 1 <= message.first <= self.capacity:
             raise ValueError(
-                f"one submission must lie in 1..{self.capacity}, got {len(message)}, the first {message.first}; see "
-                "UserClient"
+                f"one submission must lie in 1..{self.capacity}, got {len(message)} from {message.first}; see UserClient"
             )
         if self._counted.first_common(message.first, message.last) is not None:
             return False

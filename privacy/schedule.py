@@ -117,7 +117,5 @@ def required_release(times: Int64Array, users: int) -> int:
     """Return the number of the release after `users` users; raise LedgerError if none is scheduled and so charged."""
     number = release_number(times, users)
     if users > 0 and number == 0:
-        raise LedgerError(
-            "the schedule has no release after these users, and none was charged; read it at another time"
-        )
+        raise LedgerError("the schedule has no release after these users, and none was charged; read at another time")
     return number

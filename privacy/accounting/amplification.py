@@ -73,7 +73,6 @@ class ShuffledLoss(PrivacyCurve):
         return self.n * self.epsilon_0
 
     def delta(self, epsilon: float) -> float:
-        """Return the divergence at `epsilon`, at most that of unshuffled reports."""
         if epsilon >= self.pure_epsilon:
             return 0.0
         alone = RandomizedResponses(self.n, self.epsilon_0).delta(epsilon)
@@ -183,7 +182,7 @@ class SampledGaussianLoss(PrivacyCurve):
     def __post_init__(self) -> None:
         if not (LEAST_MULTIPLIER <= self.multiplier < math.inf and 0.0 < self.rate <= 1.0 and self.n >= 1):
             raise ValueError(
-                f"multiplier must be at least {LEAST_MULTIPLIER}, rate in (0, 1] and n at least 1, got {self}"
+                f"multiplier must be at least {LEAST_MULTIPLIER}, rate in (0, 1], n at least 1, got {self}"
             )
 
     def delta(self, epsilon: float) -> float:

@@ -109,7 +109,6 @@ class RandomizedResponses(PrivacyCurve):
 
     @property
     def pure_epsilon(self) -> float:
-        """The cap; infinite if something may be lost."""
         return math.inf if self.lost > 0.0 else self.cap
 
     def epsilon(self, delta: float) -> float:
@@ -117,9 +116,8 @@ class RandomizedResponses(PrivacyCurve):
         if delta <= self.lost:  # but for rounding
             return self.cap if delta >= self.lost * _DOWN else math.inf
         rest = delta * _DOWN - self.lost  # it may have few correct digits
-        return min(
-            composed_epsilon(rest, self.n, self.epsilon_0, self.informative), composed_epsilon(rest, 1, self.cap)
-        )
+        together = composed_epsilon(rest, self.n, self.epsilon_0, self.informative)
+        return min(together, composed_epsilon(rest, 1, self.cap))
 
     def delta(self, epsilon: float) -> float:
         """Return what is lost, and the smaller of the composition's delta and that of a single loss of the cap."""
@@ -216,7 +214,6 @@ class GaussianDP(PrivacyCurve):
 
     @property
     def pure_epsilon(self) -> float:
-        """Infinite, unless mu is 0."""
         return math.inf if self.mu > 0.0 else 0.0
 
     def epsilon(self, delta: float) -> float:
@@ -280,7 +277,6 @@ class ZCDP(PrivacyCurve):
 
     @property
     def pure_epsilon(self) -> float:
-        """Infinite, unless rho is 0."""
         return math.inf if self.rho > 0.0 else 0.0
 
     def epsilon(self, delta: float) -> float:
@@ -383,7 +379,6 @@ class ChosenCurve(PrivacyCurve):
 
     @property
     def pure_epsilon(self) -> float:
-        """The chosen pure epsilon."""
         return self._choose([curve.pure_epsilon for curve in self.curves])
 
     def epsilon(self, delta: float) -> float:

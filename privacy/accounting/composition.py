@@ -64,7 +64,6 @@ class _ComposedLoss(PrivacyCurve):
 
     @property
     def pure_epsilon(self) -> float:
-        """The sum of the pure losses; infinite if not all are, or something is lost."""
         return math.inf if self.lost else self.total
 
     def epsilon(self, delta: float) -> float:
@@ -256,7 +255,6 @@ class _GroupCurve(PrivacyCurve):
 
     @property
     def pure_epsilon(self) -> float:
-        """The pure epsilon of one record, times m."""
         return self.size * self.curve.pure_epsilon
 
     def delta(self, epsilon: float) -> float:

@@ -164,9 +164,8 @@ def losses_of(curve: PrivacyCurve) -> Losses:
     mass = np.maximum(above - below, 0.0) * (1.0 + ROUNDING)
     mirrored = np.exp(-x[1:]) * mass
     rest = max(0.0, 1.0 - deltas[hull[-1]] - float(np.sum(mass + mirrored)))
-    return Losses(
-        np.concatenate([-x[:0:-1], x]), np.concatenate([mirrored[::-1], [rest], mass]), float(deltas[hull[-1]])
-    )
+    mass = np.concatenate([mirrored[::-1], [rest], mass])
+    return Losses(np.concatenate([-x[:0:-1], x]), mass, float(deltas[hull[-1]]))
 
 
 class _Tilt(NamedTuple):

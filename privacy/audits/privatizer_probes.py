@@ -349,18 +349,13 @@ def _sent(parts: StatisticsQuery, inputs: _Inputs, runs: int, key: Key) -> Float
     channel = parts.opened(key, derived_key(key, "reward corrections"))
     channel.cursor[CHARGED] = runs
     messages = np.empty((runs, channel.message.shape[0]))
-    _send_all(messages, channel, *inputs)
+    _send_all(messages, channel, inputs)
     return messages
 
 
 @kernel
-def _send_all(
-    messages: Float64Array,
-    channel: StatisticsChannel,
-    features: Float64Array,
-    targets: Float64Array,
-    corrections: Float64Array,
-) -> None:
+def _send_all(messages: Float64Array, channel: StatisticsChannel, inputs: _Inputs) -> None:
+    features, targets, corrections = inputs
     for run in range(messages.shape[0]):
         send_statistics(channel, features, targets, corrections, run + 1)
         messages[run] = channel.message

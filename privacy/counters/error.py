@@ -45,7 +45,7 @@ def failure_of_a_cell(n_cells: int, beta: float) -> float:
         raise ValueError(f"n_cells must be at least 1, got {n_cells}; without any there is no error")
     if not _SMALLEST_BETA <= beta < 1.0:
         raise ValueError(
-            f"beta must be at least {_SMALLEST_BETA:g} per count family and below 1, got {beta:g}; choose a larger beta"
+            f"beta must lie in [{_SMALLEST_BETA:g}, 1) per count family, got {beta:g}; choose a larger one"
         )
     return -math.expm1(math.log1p(-beta) / n_cells)
 
@@ -344,9 +344,7 @@ def unary_cell_bound(n_items: int, cell: UnaryCell, n_cells: int, beta: float) -
     Paper: Bentkus 2004, section 4, for the inequality.
     """
     if not 0.0 <= cell.q < cell.p <= 1.0:
-        raise ValueError(
-            f"p and q must satisfy 0 <= q < p <= 1, got {cell.p:g} and {cell.q:g}; a bit must tell something"
-        )
+        raise ValueError(f"p and q must have 0 <= q < p <= 1, got {cell.p:g} and {cell.q:g}; a bit must tell something")
     failure_of_a_cell(n_cells, beta)  # raises for an impossible beta
     hot, cold = (report_error(cell, truth) for truth in (1, 0))
     n_blocks = math.ceil(n_items / max(_SHORTEST_BLOCK, _BLOCK // cell.cells))

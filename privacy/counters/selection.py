@@ -121,6 +121,4 @@ def _unit_errors(shape: AnyCounter) -> tuple[float, float]:
 def _check_memory(counter: AnyCounter, n_cells: int) -> None:
     needed = counter.memory(n_cells)
     if needed > _MEMORY_LIMIT:
-        raise ValueError(
-            f"counter: {counter.name} needs {needed / 1e9:.3g} GB of noise, more than 2 GiB; use kary_tree"
-        )
+        raise ValueError(f"counter: {counter.name} needs {needed / 1e9:.3g} GB of noise, above 2 GiB; use kary_tree")

@@ -70,7 +70,6 @@ class _Tree(Counter):
         return (2 + (self.levels - 1) * (self.base // 2 + self.base % 2)) * n_cells * 8
 
     def errors(self) -> tuple[float, float]:
-        """Return the roots of the mean and of the largest number of nodes of the prefixes 1..T."""
         depths = self.depths(self.n_items)
         return math.sqrt(sum(nodes * n for nodes, n in depths.items()) / self.n_items), math.sqrt(max(depths))
 
@@ -184,7 +183,6 @@ class KaryTree(_Tree):
         return height(self.n_items, self.base)
 
     def sensitivity(self, row: Sensitivity) -> Sensitivity:
-        """Return one copy of `row` for every level, joined per cell."""
         return row.joined(self.levels)
 
     def explain(self) -> str:
@@ -220,13 +218,9 @@ def mean_blocks(n_items: int, base: int) -> float:
         periods, rest = divmod(last, base)
         low, high = min(rest, most), rest - min(rest, most)
         digits = periods * most * (most + 1) + low * (low + 1) // 2 + high * most - high * (high - 1) // 2
-        total += size * digits - cut * abs(_digit(last, base))
+        total += size * digits - cut * abs((last + most) % base - most)
         size *= base
     return total / n_items
-
-
-def _digit(q: int, base: int) -> int:
-    return (q + base // 2) % base - base // 2
 
 
 @cache

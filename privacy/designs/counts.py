@@ -18,15 +18,7 @@ from dprl.privacy.base import TrustModel, check_whole
 from dprl.privacy.counters import COUNTERS, BinaryTree, ExactCounter
 from dprl.privacy.counters.base import node_of
 from dprl.privacy.counters.selection import calibrated_of, choose
-from dprl.privacy.designs.base import (
-    AUTO,
-    COUNTER_NAMES,
-    MET_BY_CERTIFIED,
-    NODE_LAWS,
-    NODE_NAMES,
-    PrivacySettings,
-    ReleaseTimes,
-)
+from dprl.privacy.designs.base import AUTO, MET_BY_CERTIFIED, NODE_LAWS, NODE_NAMES, PrivacySettings, ReleaseTimes
 from dprl.privacy.mechanisms import ADDITIVE, ENCODINGS
 from dprl.privacy.mechanisms.base import INTEGER, Mechanism
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
@@ -110,7 +102,7 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
     def names(cls, model: TrustModel) -> dict[str, Sequence[str]]:
         if model == "none":
             return {}
-        found = {"families": [*RELEASED_FAMILIES, AUTO], "mechanism": NODE_NAMES, "counter": COUNTER_NAMES}
+        found = {"families": [*RELEASED_FAMILIES, AUTO], "mechanism": NODE_NAMES, "counter": [*COUNTERS, AUTO]}
         return found if model == "jdp" else {**found, "mechanism": report_names(pure=model == "shuffle")}
 
     def __post_init__(self) -> None:
@@ -246,9 +238,7 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
                 f"write arithmetic: fast, or {key}: {otherwise}"
             )
         if key == "precision" and families.paper not in PAPERS_WITH_ERRORS:
-            raise ValueError(
-                f"precision must be exact here, got printed; {lemma} gives its error bound up to a constant"
-            )
+            raise ValueError(f"precision must be exact here, got printed; {lemma} gives its bound up to a constant")
         return lemma
 
     def summary(self, design: NoiseDesign[CountQuery]) -> dict[str, Any]:
@@ -321,9 +311,7 @@ def _report(name: str, epsilon: float, delta: float, encoding: CountEncoding, ex
     if name in ADDITIVE:
         return additive_laws(name, delta, exact)[0].calibrated(epsilon, delta, released.row(len(released.families)))
     if not _one_hot(encoding):
-        raise ValueError(
-            f"mechanism must be additive noise unless every step sends one cell, got {name}; use families: one_hot"
-        )
+        raise ValueError(f"mechanism must be additive unless a step sends one cell, got {name}; use families: one_hot")
     row = ENCODINGS[name.removeprefix(SAMPLED_PREFIX)].calibrated(epsilon, delta, released.block)
     return UnaryEncoder(row, released.n_steps, released.block)
 

@@ -7,6 +7,7 @@ submissions of one agent together meet the guarantee.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -45,6 +46,7 @@ _LAWS: dict[TrustModel, tuple[str, ...]] = {
 }
 # Loss by which noise is lowered at least; a smaller gain is rounding.
 _WORTH = 1.0 + 1e-6
+_LawOfLoss = Callable[[float], VectorMechanism]
 
 
 @dataclass(frozen=True)
@@ -235,14 +237,8 @@ class GradientPrivacy(PrivacySettings[GradientLayout, GradientQuery]):
             raise ValueError(f"episodes must make at most {_MOST_ROUNDS} rounds, got {rounds}; take fewer")
         clip = clip_for(data, ClippedGaussian.name, self.clip)
         multiplier = sampled_multiplier(self.epsilon, self.delta, data.window / population, rounds)
-        return SampledGradientQuery(
-            ClippedGaussian.with_scale(multiplier * clip / 2.0, data.dimension, clip),
-            release_scores=self.release_scores,
-            left_open=data.left_open,
-            window=data.window,
-            population=population,
-            rounds=rounds,
-        )
+        law, scores = ClippedGaussian.with_scale(multiplier * clip / 2.0, data.dimension, clip), self.release_scores
+        return SampledGradientQuery(law, scores, data.left_open, data.window, population=population, rounds=rounds)
 
 
 def clip_for(data: GradientLayout, mechanism: str, chosen: float | None) -> float:
@@ -277,7 +273,7 @@ def vector_law(
 
     try:
         # A loss that meets the guarantee, and the law of a loss.
-        law_of: Callable[[float], VectorMechanism]
+        law_of: _LawOfLoss
         if mechanism == ClippedLaplace.name:
             loss, law_of = each(), lambda e: ClippedLaplace.calibrated(e, 0.0, dimension, clip, exact)
         elif mechanism == PrivUnit.name:
@@ -299,12 +295,7 @@ def vector_law(
 
 
 def _least_noise(
-    epsilon: float,
-    delta: float,
-    submissions: int,
-    law: VectorMechanism,
-    loss: float,
-    law_of: Callable[[float], VectorMechanism],
+    epsilon: float, delta: float, submissions: int, law: VectorMechanism, loss: float, law_of: _LawOfLoss
 ) -> VectorMechanism:
     """Return the law with the largest loss that meets (epsilon, delta > 0), or `law`, of loss `loss`, if none gains."""
     inner_epsilon, inner_delta = inside(epsilon, delta)
@@ -341,14 +332,7 @@ def _gaussian(
 
 def _bits(each: Callable[[int], float], dimension: int) -> int:
     """Return the number of bits with a loss of 2.5 each, as in the paper, or one bit if the budget is smaller."""
-    low, high = 1, dimension
-    while low < high:
-        middle = (low + high + 1) // 2
-        if each(middle) >= EPSILON_PER_PROJECTION:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    return 1 + bisect_left(range(2, dimension + 1), True, key=lambda bits: each(bits) < EPSILON_PER_PROJECTION)
 
 
 def counted_gradients(

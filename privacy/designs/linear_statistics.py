@@ -31,13 +31,7 @@ from dprl.privacy.mechanisms.gram import (
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace
 from dprl.privacy.noise_design import NoiseDesign
-from dprl.privacy.queries.linear_statistics import (
-    Rewards,
-    StatisticsLayout,
-    StatisticsQuery,
-    correction_row,
-    gram_row,
-)
+from dprl.privacy.queries.linear_statistics import Rewards, StatisticsLayout, StatisticsQuery, correction_row, gram_row
 from dprl.privacy.randomness.streams import NoiseConfig
 from dprl.privacy.schedule import ReleaseSchedule
 

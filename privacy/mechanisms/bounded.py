@@ -43,12 +43,10 @@ class Uniform(Mechanism):
 
     @property
     def scale(self) -> float:
-        """The bound: uniform noise has no other scale."""
         return self.bound
 
     @property
     def variance(self) -> float:
-        """bound^2 / 3."""
         return self.bound**2 / 3.0
 
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
@@ -64,9 +62,8 @@ class Uniform(Mechanism):
         )
 
     def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
-        return np.where(
-            np.abs(y - zeros) > self.bound, math.inf, np.where(np.abs(y - ones) > self.bound, -math.inf, 0.0)
-        )
+        possible = np.where(np.abs(y - ones) > self.bound, -math.inf, 0.0)
+        return np.where(np.abs(y - zeros) > self.bound, math.inf, possible)
 
 
 @kernel

@@ -16,11 +16,7 @@ import numpy as np
 
 from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import ZCDP, ChosenCurve, PrivacyCurve, gaussian_mu
-from dprl.privacy.accounting.discrete_gaussians import (
-    LEAST_JOINED_SQUARE,
-    DiscreteGaussianLoss,
-    RoundedGaussianLoss,
-)
+from dprl.privacy.accounting.discrete_gaussians import LEAST_JOINED_SQUARE, DiscreteGaussianLoss, RoundedGaussianLoss
 from dprl.privacy.accounting.root_finding import ROUNDING, inside, smallest
 from dprl.privacy.base import Float64Array, Sensitivity
 from dprl.privacy.mechanisms.base import GRID_ROW, INTEGER, NODE, Mechanism
@@ -102,7 +98,6 @@ class DiscreteGaussian(Mechanism):
         return float(np.sum(z**2 * weights) / np.sum(weights))
 
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
-        """Return the losses of integers that change by 1 each, else those of a change of norm l2 in any direction."""
         return _curve(self.scale, sensitivity)
 
     def sampler_table(self) -> UInt64Array:
@@ -114,7 +109,6 @@ class DiscreteGaussian(Mechanism):
         return Gaussian(self.scale)
 
     def rounding(self, draws: int) -> float:  # noqa: ARG002 - of the sum, not of each draw
-        """Return 1/2."""
         return 0.5
 
     def lattice(self, summands: int) -> Lattice | None:

@@ -116,7 +116,6 @@ class DiscreteLaplace(Mechanism):
         return float(draws)
 
     def sum_of_draws(self, number: int, size: int, generator: np.random.Generator) -> Float64Array:
-        """Return sums of draws: differences of two negative binomial variables."""
         draws = generator.negative_binomial(number, -math.expm1(-1.0 / self.scale), (2, size))
         return np.asarray(draws[0] - draws[1], dtype=np.float64)
 
@@ -137,7 +136,6 @@ class DiscreteLaplace(Mechanism):
 
     @property
     def moment_limit(self) -> float:
-        """1 / scale."""
         return 1.0 / self.scale
 
     def log_moment(self, argument: float) -> float:

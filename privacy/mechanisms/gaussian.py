@@ -69,7 +69,6 @@ class Gaussian(Mechanism):
 
     @property
     def variance(self) -> float:
-        """Sigma squared."""
         return self.scale**2
 
     def curve(self, sensitivity: Sensitivity) -> GaussianDP:
@@ -78,7 +77,6 @@ class Gaussian(Mechanism):
 
     @property
     def envelope(self) -> Gaussian:
-        """The law itself."""
         return self
 
     def rounded(self, step: float, summands: int) -> Lattice:
@@ -90,7 +88,6 @@ class Gaussian(Mechanism):
         return Lattice(np.exp(-0.5 * x * x) @ weights * (per_step / (2.0 * math.sqrt(2.0 * math.pi))), 0.0)
 
     def sum_of_draws(self, number: int, size: int, generator: np.random.Generator) -> Float64Array:
-        """Return sums of draws: normal, of sqrt(number) times the scale."""
         return np.asarray(math.sqrt(number) * self.scale * generator.standard_normal(size))
 
     def sum_bound(self, n_items: int, failure: float) -> float:

@@ -18,17 +18,8 @@ from typing import ClassVar
 import numpy as np
 
 from dprl.compiled import kernel, no_alloc_kernel
-from dprl.privacy.accounting.closed_forms import (
-    ZCDP,
-    ChosenCurve,
-    GaussianDP,
-    PrivacyCurve,
-    RandomizedResponses,
-    Unbounded,
-    bounded_support_curve,
-    gaussian_mu,
-    zcdp_rho,
-)
+from dprl.privacy.accounting import closed_forms
+from dprl.privacy.accounting.closed_forms import PrivacyCurve, bounded_support_curve
 from dprl.privacy.base import Float64Array, Sensitivity, check_positive
 from dprl.privacy.mechanisms.base import IDEALISED, Mechanism
 from dprl.privacy.mechanisms.bounded import BoundedLaplace, Uniform
@@ -235,7 +226,7 @@ class Gram(ABC):
 
     def curve(self) -> PrivacyCurve:
         """Return the curve of all messages of one episode together; unbounded if the device does not clip."""
-        return self._clipped_curve() if self.release.clipped else Unbounded(method=_NOT_CLIPPED)
+        return self._clipped_curve() if self.release.clipped else closed_forms.Unbounded(method=_NOT_CLIPPED)
 
     @abstractmethod
     def _clipped_curve(self) -> PrivacyCurve:
@@ -325,7 +316,7 @@ class GramGaussian(Gram):
         if not 0.0 < delta < 1.0:
             raise ValueError(f"delta must lie in (0, 1) for Gaussian noise, got {delta}; use gram_laplace for 0")
         _check_request(epsilon, release)
-        return cls.from_gdp(gaussian_mu(epsilon, delta), release, stage_scales)
+        return cls.from_gdp(closed_forms.gaussian_mu(epsilon, delta), release, stage_scales)
 
     @classmethod
     def from_gdp(cls, mu: float, release: GramRelease, stage_scales: bool) -> GramGaussian:
@@ -349,7 +340,7 @@ class GramGaussian(Gram):
         return f"mu = sqrt(4.5 n S) = sqrt(4.5 * {n} * {square:.6g}) = {self.mu:.6g}, S = sum_h (m_h^2 / sigma_h)^2"
 
     def _clipped_curve(self) -> PrivacyCurve:
-        return GaussianDP(self.mu)
+        return closed_forms.GaussianDP(self.mu)
 
 
 @dataclass(frozen=True)
@@ -376,7 +367,7 @@ class GramLaplace(Gram):
         unit = cls(release, shape)
         needed = unit.l1_loss / epsilon
         if delta > 0.0:
-            needed = min(needed, math.sqrt(unit.rho / zcdp_rho(epsilon, delta)))
+            needed = min(needed, math.sqrt(unit.rho / closed_forms.zcdp_rho(epsilon, delta)))
         return cls(release, tuple(s * needed * (1.0 + ROUNDING) for s in shape))
 
     @property
@@ -385,7 +376,8 @@ class GramLaplace(Gram):
         return self.release.n_messages * self.l2_squared / 2.0
 
     def _clipped_curve(self) -> PrivacyCurve:
-        return ChosenCurve((RandomizedResponses(1, self.l1_loss), ZCDP(self.rho)))
+        pure, concentrated = closed_forms.RandomizedResponses(1, self.l1_loss), closed_forms.ZCDP(self.rho)
+        return closed_forms.ChosenCurve((pure, concentrated))
 
 
 @dataclass(frozen=True)
@@ -431,7 +423,6 @@ class GramBoundedLaplace(Gram):
             raise ValueError(f"limits must be the same multiple of all scales, got {self.limits}; take bound_ratio")
 
     def of_scale(self, scale: float) -> Mechanism:
-        """Return the noise of a number of that scale, with the same ratio of limit and scale at every stage."""
         return BoundedLaplace(scale, scale * min(self._ratios))
 
     @property

@@ -73,7 +73,6 @@ class Laplace(Mechanism):
 
     @property
     def variance(self) -> float:
-        """2 b^2."""
         return 2.0 * self.scale**2
 
     def curve(self, sensitivity: Sensitivity) -> LaplaceLoss:
@@ -83,7 +82,6 @@ class Laplace(Mechanism):
 
     @property
     def envelope(self) -> Laplace:
-        """The law itself."""
         return self
 
     def rounded(self, step: float, summands: int) -> Lattice:
@@ -100,7 +98,6 @@ class Laplace(Mechanism):
         return Lattice(np.concatenate(([1.0 - 2.0 * beyond[0]], -np.diff(beyond))), 0.0)
 
     def sum_of_draws(self, number: int, size: int, generator: np.random.Generator) -> Float64Array:
-        """Return sums of draws: differences of two Gamma(number) variables, times the scale."""
         gamma = generator.standard_gamma(number, (2, size))
         return np.asarray(self.scale * (gamma[0] - gamma[1]))
 

@@ -80,9 +80,7 @@ class PrivUnit(VectorMechanism):
         lowest = max(1e-3 * epsilon, epsilon - 500.0)
         highest = min(epsilon * (1.0 - 1e-6), _LARGEST_COIN_EPSILON)
         if lowest >= highest:
-            raise ValueError(
-                f"epsilon must be below about {_LARGEST_COIN_EPSILON + 9:.0f} here, got {epsilon}; lower it"
-            )
+            raise ValueError(f"epsilon must be below about {_LARGEST_COIN_EPSILON + 9:.0f}, got {epsilon}; lower it")
 
         def minus_gain(coin: float) -> float:
             gamma = _threshold_of_log_odds(dimension, epsilon - coin)

@@ -88,7 +88,6 @@ class ProjectedRandomSign(VectorMechanism):
 
     @property
     def message_length(self) -> int:
-        """The bits, and two numbers for the seed of M."""
         return self.projections + SEED_NUMBERS
 
     def curve(self) -> RandomizedResponses:

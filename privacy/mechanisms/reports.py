@@ -227,7 +227,6 @@ class OptimizedUnaryEncoding(OneHotEncoding):
 
     @property
     def cold_probability(self) -> float:
-        """Probability q = 1 / (e^epsilon + 1)."""
         return float(scipy.special.expit(-self.epsilon))
 
     @property
@@ -235,7 +234,6 @@ class OptimizedUnaryEncoding(OneHotEncoding):
         return math.tanh(self.epsilon / 2.0) / 2.0
 
     def curve(self, sensitivity: Sensitivity) -> RandomizedResponses:
-        """Return the exact composition of the encodings."""
         return RandomizedResponses(encodings(sensitivity), self.epsilon, informative=0.5)
 
     def explain(self, sensitivity: Sensitivity) -> str:
@@ -319,7 +317,6 @@ class DirectEncoding(OneHotEncoding):
 
     @property
     def hot_probability(self) -> float:
-        """Probability p = e^epsilon / (e^epsilon - 1 + width)."""
         return self.cold_probability + self.gap
 
     @property
@@ -329,7 +326,6 @@ class DirectEncoding(OneHotEncoding):
 
     @property
     def gap(self) -> float:
-        """Probability t of the truth, p - q."""
         return math.expm1(self.epsilon) * self.cold_probability
 
     @property
@@ -408,9 +404,7 @@ class UnaryEncoder:
 
     def __post_init__(self) -> None:
         if getattr(self.encoding, "width", self.width) != self.width:
-            raise ValueError(
-                f"width must be that of the encoding, got {self.width} and {self.encoding}; give one width"
-            )
+            raise ValueError(f"width must be that of the encoding, got {self.width} and {self.encoding}; give one")
 
     @property
     def name(self) -> str:

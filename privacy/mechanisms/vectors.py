@@ -226,15 +226,12 @@ class RawVector(VectorMechanism):
         return 1.0 if self.norm == "none" else self.clip / 2.0
 
     def curve(self) -> PrivacyCurve:
-        """Return an unbounded curve: nothing is guaranteed."""
         return Unbounded()
 
     def explain(self) -> str:
-        """Return that there is no noise."""
         return "no noise"
 
     def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
-        """Return the kernels' form; nothing is drawn from `key`."""
         return self._for_kernels(RAW, self.clip / 2.0, silent(key), (0, 0), draws=1)._replace(norm=NORMS[self.norm])
 
 
@@ -319,7 +316,6 @@ class _Clipped(VectorMechanism):
         return self.additive.curve(self.sensitivity)
 
     def explain(self) -> str:
-        """Return the line that explains the scale, in units of the grid if there is one."""
         grid = f", in units of the grid {self.grid:.6g}" if self.grid else ""
         ball = f"two vectors in the {self.norm.upper()} ball of radius C / 2 differ by at most C = {self.clip:.6g}"
         return f"{self.additive.explain(self.sensitivity)}{grid}; {ball}"
@@ -407,23 +403,17 @@ class SampledGaussian:
     rate: float
     rounds: int
     name: ClassVar[str] = "sampled_gaussian"
+    arithmetic: ClassVar[str] = IDEALISED
 
     def __post_init__(self) -> None:
         if self.law.arithmetic != IDEALISED:
-            raise LedgerError(
-                f"law must have continuous noise, got {self.law.arithmetic}; no bound is known for others"
-            )
+            raise LedgerError(f"law must be continuous, got {self.law.arithmetic}; no bound is known for others")
         self.curve()  # raises for an impossible rate or number of rounds
 
     @property
     def scale(self) -> float:
         """Standard deviation of the noise on a coordinate of a sum."""
         return self.law.scale
-
-    @property
-    def arithmetic(self) -> str:
-        """Assumption of the guarantee on numbers."""
-        return self.law.arithmetic
 
     def explain(self) -> str:
         """Return the line that explains the scale."""

@@ -61,9 +61,7 @@ class Query(ABC):
         blocks, and `repeat` does not account for that. Raises ValueError for more users than the noise suffices for.
         """
         if n_users * submissions > self.longest_run:
-            raise ValueError(
-                f"n_users must be at most {self.longest_run}, got {n_users}; the noise is made for no more"
-            )
+            raise ValueError(f"n_users must be at most {self.longest_run}, got {n_users}; the noise is for no more")
         most_users = self.counted_users
         if most_users is None:
             return
@@ -185,7 +183,7 @@ def advance_sent(cursor: Int64Array, submission: int) -> None:
     cursor[MESSAGES] += 1
 
 
-def advance_block(cursor: Int64Array, first: int, users: int) -> None:
+def count_block(cursor: Int64Array, first: int, users: int) -> None:
     """Count `users` users from `first` on as sent and received. Raises LedgerError like `advance_sent`."""
     last = first + users - 1
     if first != cursor[SENT] + 1 or cursor[RECEIVED] != cursor[SENT] or users < 1 or last > cursor[CHARGED]:

@@ -16,31 +16,14 @@ import numpy as np
 
 from dprl.compiled import kernel, no_alloc_kernel, read_only
 from dprl.privacy.base import Float64Array, Int64Array, LedgerError, Sensitivity, TrustModel
-from dprl.privacy.counters import COUNTERS, EXACT_COUNTERS, BinaryTree, ExactCounter, GridToeplitz, KaryTree
+from dprl.privacy.counters import COUNTERS, EXACT_COUNTERS, BinaryTree, ExactCounter, GridToeplitz, KaryTree, error
 from dprl.privacy.counters.base import EXACT, Counter, CounterState
-from dprl.privacy.counters.error import (
-    UnaryCell,
-    grid_points,
-    running_sum_bound,
-    unary_cell_bound,
-    weighted_sum_bound,
-    weighted_tree_bound,
-    weighted_unary_bound,
-)
 from dprl.privacy.counters.release import release_prefix
 from dprl.privacy.mechanisms.base import INTEGER, Mechanism
 from dprl.privacy.mechanisms.reports import ShuffledReports, UnaryEncoder, choose_step
 from dprl.privacy.mechanisms.sampling import NO_NOISE, SILENT, Noise, fill_noise
 from dprl.privacy.noise_design import Release
-from dprl.privacy.queries.base import (
-    RECEIVED,
-    RELEASED,
-    Query,
-    advance_block,
-    advance_received,
-    advance_sent,
-    new_cursor,
-)
+from dprl.privacy.queries.base import RECEIVED, RELEASED, Query, advance_received, advance_sent, count_block, new_cursor
 from dprl.privacy.queries.count_layout import (
     CountEncoding,
     CountFamilies,
@@ -242,9 +225,7 @@ class CountQuery(Query):
         if isinstance(report, UnaryEncoder):
             one_row = len(released.families) == 1 and released.families[0].indicator
             if not one_row or (released.n_steps, released.block) != (report.n_steps, report.width):
-                raise LedgerError(
-                    f"{report.name} encodes one row of {report.width} cells a step; the encoding has others"
-                )
+                raise LedgerError(f"{report.name} encodes rows of {report.width} cells a step; the encoding has others")
 
     @property
     def families(self) -> CountFamilies:
@@ -281,9 +262,7 @@ class CountQuery(Query):
         families, counter = self.encoding.released, self.counter
         noise = self.report or counter.node
         if noise is not None and noise.arithmetic == INTEGER and not self.encoding.integral:
-            raise LedgerError(
-                f"{noise.name} hides whole numbers only, and values in [0, 1] are sent; send coins instead"
-            )
+            raise LedgerError(f"{noise.name} hides whole numbers only, and values in [0, 1] are sent; send coins")
         # The encoder of one row changes by two cells; additive noise hides all that a user adds to a family.
         encoded = isinstance(noise, UnaryEncoder)
         row = None if noise is None else Sensitivity.of_cells(2) if encoded else families.row()
@@ -358,7 +337,6 @@ class CountQuery(Query):
             collect(channel.needed, channel.noisy, channel.slots)
 
     def check_record(self, record: UserRecord) -> None:
-        """Raise ValueError unless a record has one cell per step and family; the message reveals no content."""
         expected = (self.families.n_steps, len(self.families.families))
         index, value = np.asarray(record.index), np.asarray(record.value)
         numbers = index.dtype.kind in "iu" and value.dtype.kind in "iuf"
@@ -369,12 +347,10 @@ class CountQuery(Query):
             )
 
     def send(self, channel: CountChannel, record: UserRecord, user: int) -> None:
-        """Client side: send one user's record, after `check_record`."""
         encode(channel, np.asarray(record.index).astype(np.int64), np.asarray(record.value).astype(np.float64), user)
 
     @property
     def client_side(self) -> Self:
-        """The query without the server's counter and schedule."""
         return replace(self, counter=ExactCounter(self.counter.n_items), schedule=None, printed=None)
 
     def check_message(self, channel: CountChannel, values: Float64Array) -> None:
@@ -387,11 +363,10 @@ class CountQuery(Query):
         whole = not self.encoding.integral or bool((values == np.rint(values)).all())
         if self.report is None and not (whole and values.min() >= 0.0 and values.max() <= channel.n_steps):
             raise ValueError(
-                f"counts of an episode must lie in 0..{channel.n_steps}, got others; send a record's counts"
+                f"an episode's counts must lie in 0..{channel.n_steps}, got others; send a record's counts"
             )
 
     def receive_values(self, channel: CountChannel, values: Float64Array) -> None:
-        """Server side: add a message from another process; release if the schedule says so."""
         channel.message[:] = values
         add_message(channel)
         self.catch_up(channel)
@@ -417,7 +392,7 @@ class CountQuery(Query):
         same mean. A printed formula holds for each family at beta; exact bounds share beta.
         """
         _check_beta(beta)
-        families, users, pooled = self.families, self.counter.n_items, self.encoding.pooled
+        families, users = self.families, self.counter.n_items
         bounds: dict[str, float] = {}
         for family in families.families:
             cells = families.layers * family.width
@@ -425,7 +400,7 @@ class CountQuery(Query):
                 bounds[family.name] = 0.0 if self.law is None else self.printed(self.law.scale, users, cells, beta)
             else:
                 share, summands = beta / len(families.families), self.encoding.summands(family)
-                bounds[family.name] = _sums_bound(self.report, self.counter, pooled, summands, cells, users, share)
+                bounds[family.name] = _sums_bound(self, summands, cells, users, share)
         return bounds
 
     def weighted_precision(self, family: str, cells: int, number: int, users: int, beta: float) -> float:
@@ -448,17 +423,17 @@ class CountQuery(Query):
         if self.schedule is not None and not self.shuffled:
             users = self.schedule.releases_until(users)
         summands = cells * self.encoding.summands(next(f for f in self.families.families if f.name == family))
-        law, counter, pooled, failure = self.law, self.counter, self.encoding.pooled, beta / number
+        law, counter, failure = self.law, self.counter, beta / number
         users = min(users, counter.n_items)
         if isinstance(law, UnaryEncoder):
-            return weighted_unary_bound(users, _unary_cell(law, summands), failure, pooled=pooled)
+            return error.weighted_unary_bound(users, _unary_cell(law, summands), failure, pooled=self.encoding.pooled)
         if law is None or law.arithmetic != INTEGER or isinstance(counter, GridToeplitz):
-            return _sums_bound(self.report, counter, pooled, summands, 1, users, failure)
+            return _sums_bound(self, summands, 1, users, failure)
         if self.report is not None:
-            return weighted_sum_bound(users, law, summands, failure)
+            return error.weighted_sum_bound(users, law, summands, failure)
         if not isinstance(counter, BinaryTree | KaryTree):
             raise ValueError(f"counter must be one of binary_tree, kary_tree, got {counter.name}; others take no law")
-        return weighted_tree_bound(counter.depths(users), law, summands, failure)
+        return error.weighted_tree_bound(counter.depths(users), law, summands, failure)
 
     def deviations(self) -> tuple[Int64Array, Float64Array, float]:
         """Return the standard deviation of the noise of one released cell.
@@ -510,45 +485,32 @@ class CountQuery(Query):
                 None if all m users are in every step, or with sizes int64[H] if step h has sizes[h] users of its own.
             values: of the family with values in [0, 1], float64[H, its width], the same for all users; None without.
         """
-        advance_block(channel.cursor, first, users)
+        count_block(channel.cursor, first, users)
         noise, coins = (block_generator(key, first) for key in (channel.noise.key, channel.coins_key))
-        report, horizon, slots = self.report, channel.n_steps, channel.slots
-        if not isinstance(report, UnaryEncoder):
-            sums = np.zeros(channel.totals.shape[0])
-            self._add_encoded(slots, sums, draw(None), values, coins)
-            if report is not None:
-                sums += report.sum_of_draws(users, sums.shape[0], noise)
-        else:
+        report, horizon, slots, families = self.report, channel.n_steps, channel.slots, self.families.families
+        sizes, sums = None, np.zeros(channel.totals.shape[0])
+        if isinstance(report, UnaryEncoder):
             # Each user sends one step, so steps have different users; every step has bits of its own.
             sizes = noise.multinomial(users, np.full(horizon, 1.0 / horizon))
-            rows = np.zeros((horizon, slots.block))
-            own = slots._replace(stride=slots.block)
-            self._add_encoded(own, rows.reshape(-1), draw(sizes), values, coins)
-            bits = report.encoding.sum_of_bits(rows.astype(np.int64), sizes, noise)
-            estimates = (bits - sizes[:, None] * channel.shift) * channel.factor
-            sums = estimates.reshape(-1, channel.totals.shape[0]).sum(axis=0)
-        channel.totals[:] += sums
-
-    def _add_encoded(
-        self,
-        slots: Slots,
-        sums: Float64Array,
-        numbers: Int64Array,
-        values: Float64Array | None,
-        coins: np.random.Generator,
-    ) -> None:
-        """Add the encoded records of a block to `sums` float64[cells]; `values` as in `add_block`."""
-        families = self.families.families
+            slots, sums = slots._replace(stride=slots.block), np.zeros(horizon * slots.block)
+        numbers = draw(sizes)
         step, cell = np.nonzero(numbers)
-        users = numbers[step, cell]
-        value = np.ones((users.shape[0], len(families)))
+        visitors = numbers[step, cell]
+        value = np.ones((visitors.shape[0], len(families)))
         for i, family in enumerate(families):
             if not family.indicator and values is not None:
                 value[:, i] = np.clip(values[step, cell % family.width], 0.0, 1.0)
         tossed = slots.coins.astype(bool)
         heads = np.zeros(value.shape, dtype=np.int64)
-        heads[:, tossed] = coins.binomial(users[:, None], value[:, tossed])
-        _add(slots, sums, step, cell, users, value, heads)
+        heads[:, tossed] = coins.binomial(visitors[:, None], value[:, tossed])
+        _add(slots, sums, step, cell, visitors, value, heads)
+        if sizes is not None and isinstance(report, UnaryEncoder):
+            bits = report.encoding.sum_of_bits(sums.reshape(horizon, -1).astype(np.int64), sizes, noise)
+            estimates = (bits - sizes[:, None] * channel.shift) * channel.factor
+            sums = estimates.reshape(-1, channel.totals.shape[0]).sum(axis=0)
+        elif isinstance(report, Mechanism):
+            sums += report.sum_of_draws(users, sums.shape[0], noise)
+        channel.totals[:] += sums
 
 
 def _check_beta(beta: float) -> None:
@@ -557,30 +519,24 @@ def _check_beta(beta: float) -> None:
 
 
 @lru_cache(maxsize=1024)  # every seed of a cell asks for the same ones
-def _sums_bound(
-    report: Mechanism | UnaryEncoder | None,
-    counter: Counter,
-    is_pooled: bool,
-    summands: int,
-    number: int,
-    users: int,
-    beta: float,
-) -> float:
+def _sums_bound(query: CountQuery, summands: int, number: int, users: int, beta: float) -> float:
     """Return E for `number` sums of `summands` released cells each, after each of the first `users` users."""
+    report, pooled = query.report, query.encoding.pooled
     if report is None:
-        return counter.error_bound(number, beta, summands, users)
+        return query.counter.error_bound(number, beta, summands, users)
     if isinstance(report, UnaryEncoder):
         cell = _unary_cell(report, summands)
-        if is_pooled or grid_points(cell) > _MOST_GRID_POINTS:
-            return weighted_unary_bound(users, cell, beta / number, pooled=is_pooled)
-        return unary_cell_bound(users, cell, number, beta)
+        if pooled or error.grid_points(cell) > _MOST_GRID_POINTS:
+            return error.weighted_unary_bound(users, cell, beta / number, pooled=pooled)
+        return error.unary_cell_bound(users, cell, number, beta)
     # The sums of `summands` cells after each user are among the partial sums of `users * summands` draws.
-    return running_sum_bound(users * summands, report, number, beta)
+    return error.running_sum_bound(users * summands, report, number, beta)
 
 
-def _unary_cell(report: UnaryEncoder, cells: int) -> UnaryCell:
+def _unary_cell(report: UnaryEncoder, cells: int) -> error.UnaryCell:
     encoding = report.encoding
-    return UnaryCell(encoding.hot_probability, encoding.cold_probability, report.n_steps, cells, encoding.exclusive)
+    p, q = encoding.hot_probability, encoding.cold_probability
+    return error.UnaryCell(p, q, report.n_steps, cells, encoding.exclusive)
 
 
 @kernel

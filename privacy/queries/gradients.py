@@ -34,15 +34,7 @@ from dprl.privacy.mechanisms.vectors import (
     fill_shrunk,
 )
 from dprl.privacy.noise_design import Release
-from dprl.privacy.queries.base import (
-    RECEIVED,
-    RELEASED,
-    SENT,
-    Query,
-    advance_received,
-    advance_sent,
-    new_cursor,
-)
+from dprl.privacy.queries.base import RECEIVED, RELEASED, SENT, Query, advance_received, advance_sent, new_cursor
 from dprl.privacy.randomness.streams import Streams, noise_identity
 from dprl.privacy.threat_models import RAW_SCORES, ThreatModel, of_model
 
@@ -125,7 +117,7 @@ def receive(channel: GradientChannel, out: Float64Array) -> None:
 def _read(window: _Window | None, channel: GradientChannel, out: Float64Array) -> None:
     """`receive`; `window` is an argument as in `_write`."""
     if window is not None:
-        _add_to_window(window.counter, window, channel.noise, channel.message, channel.cursor, out)
+        _add_to_window(window.counter, window, channel, out)
     else:
         fill_estimate(out, channel.message, channel.noise)
 
@@ -141,19 +133,13 @@ def estimate_all(out: Float64Array, values: Float64Array, noise: VectorNoise) ->
 
 
 @no_alloc_kernel
-def _add_to_window(
-    counter: CounterState | None,
-    window: _Window,
-    noise: VectorNoise,
-    message: Float64Array,
-    cursor: Int64Array,
-    out: Float64Array,
-) -> None:
+def _add_to_window(counter: CounterState | None, window: _Window, channel: GradientChannel, out: Float64Array) -> None:
     """Server side: add the current message to its window; release the sum if it is full, else write zeros.
 
     `counter` is an argument so that without one no counter is compiled.
     """
-    total, received = window.total, cursor[RECEIVED]
+    total, noise, cursor = window.total, channel.noise, channel.cursor
+    message, received = channel.message, cursor[RECEIVED]
     unit = noise.grid if counter is not None and noise.grid > 0.0 else 1.0
     out[:] = 0.0
     for i in range(total.shape[0]):
@@ -292,9 +278,7 @@ class GradientQuery(Query):
         if self.release_scores not in ("simulator", "none"):
             raise LedgerError(f"release_scores must be simulator or none, got {self.release_scores!r}; correct it")
         if self.window < 0:
-            raise LedgerError(
-                f"window must be at least 0, got {self.window}; 0 is for messages with noise of their own"
-            )
+            raise LedgerError(f"window must be at least 0, got {self.window}; 0 is for messages with own noise")
         if self.window and not isinstance(self.law, ClippedGaussian | ClippedLaplace):
             raise LedgerError("a server releases sums of clipped gradients with additive noise; leave out the window")
         law, counter = self.law, self.counter
@@ -353,7 +337,6 @@ class GradientQuery(Query):
         return (Release("gradient", law, None, True, self.law.message_length, entropy),)
 
     def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
-        """Return the threat model; a counter is among the covered channels."""
         found = of_model(self.name, model)
         if submissions > 1:
             found = replace(found, unit=f"one agent, who sends at most {submissions} messages")
@@ -388,11 +371,9 @@ class GradientQuery(Query):
 
     @property
     def client_side(self) -> Self:
-        """The query without the server's counter."""
         return replace(self, counter=None)
 
     def check_record(self, record: Float64Array) -> None:
-        """Raise ValueError unless a record is a gradient float64[d]; the message reveals no content."""
         array = np.asarray(record)
         if array.shape != (self.dimension,) or array.dtype.kind not in "iuf":
             raise ValueError(
@@ -400,7 +381,6 @@ class GradientQuery(Query):
             )
 
     def send(self, channel: GradientChannel, record: Float64Array, user: int) -> None:
-        """Client side: send the gradient float64[d] of submission `user`."""
         submit(channel, np.ascontiguousarray(record, dtype=np.float64), user)
 
     def receive_values(self, channel: GradientChannel, values: Float64Array) -> Float64Array:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from dprl.compiled import no_alloc_kernel
 from dprl.privacy.accounting.closed_forms import Unbounded
@@ -20,32 +19,15 @@ from dprl.privacy.base import Float64Array, Int64Array, LedgerError, Sensitivity
 from dprl.privacy.counters import COUNTERS, ExactCounter
 from dprl.privacy.counters.base import Counter, CounterState, node_of
 from dprl.privacy.counters.release import release_prefix
-from dprl.privacy.mechanisms import GRAMS
+from dprl.privacy.mechanisms import GRAMS, gram
 from dprl.privacy.mechanisms.base import IDEALISED
 from dprl.privacy.mechanisms.clipping import L2, MOST, NORMS, fill_clipped
-from dprl.privacy.mechanisms.gram import (
-    Gram,
-    GramGaussian,
-    GramRelease,
-    add_gram,
-    clip_features,
-    clip_value,
-    finish_gram,
-    gram_sensitivity,
-)
+from dprl.privacy.mechanisms.gram import Gram, GramGaussian, GramRelease, gram_sensitivity
 from dprl.privacy.mechanisms.sampling import SILENT, Noise, fill_noise, silent
 from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace, RawVector, VectorNoise, fill_noisy
 from dprl.privacy.noise_design import Release
-from dprl.privacy.queries.base import (
-    MOST_DRAWS,
-    RECEIVED,
-    RELEASED,
-    SENT,
-    Query,
-    advance_received,
-    advance_sent,
-    new_cursor,
-)
+from dprl.privacy.queries.base import RECEIVED, RELEASED, SENT, Query, advance_received, advance_sent, new_cursor
+from dprl.privacy.randomness.exact import UInt64Array
 from dprl.privacy.randomness.streams import Streams, noise_identity
 from dprl.privacy.schedule import EVERY_USER, ReleaseSchedule, required_release
 from dprl.privacy.threat_models import ThreatModel, of_statistics
@@ -128,10 +110,12 @@ def send_statistics(
         for h in range(n_stages):
             bound = channel.bounds[h]
             if bound > 0.0:
-                clip_features(channel.feature, features[m, h], bound, channel.clips)
-                target = clip_value(targets[m, h], bound, channel.clips)
+                gram.clip_features(channel.feature, features[m, h], bound, channel.clips)
+                target = gram.clip_value(targets[m, h], bound, channel.clips)
                 factors = channel.factors[h]
-                finish_gram(channel.message[place : place + length], channel.feature, target, factors[0], factors[1])
+                gram.finish_gram(
+                    channel.message[place : place + length], channel.feature, target, factors[0], factors[1]
+                )
                 place += length
     _send_corrections(channel, channel.message[wide:], corrections, user)
 
@@ -195,11 +179,7 @@ def aggregate_statistics(
 
 @no_alloc_kernel
 def _read_message(
-    channel: StatisticsChannel,
-    matrices: Float64Array,
-    vectors: Float64Array,
-    corrections: Float64Array,
-    anew: bool,
+    channel: StatisticsChannel, matrices: Float64Array, vectors: Float64Array, corrections: Float64Array, anew: bool
 ) -> None:
     """Add the Gram matrices in channel.message to the sums, which may be reset first, and write its corrections."""
     length, n_stages = channel.length, channel.bounds.shape[0]
@@ -210,7 +190,7 @@ def _read_message(
                 if anew:
                     matrices[m, h] = 0.0
                     vectors[m, h] = 0.0
-                add_gram(matrices[m, h], vectors[m, h], channel.message[place : place + length])
+                gram.add_gram(matrices[m, h], vectors[m, h], channel.message[place : place + length])
                 place += length
     if channel.rewards != PUBLIC:
         flat = corrections.reshape(corrections.size)
@@ -470,10 +450,9 @@ class StatisticsQuery(Query):
     @property
     def longest_run(self) -> int:  # type: ignore[override]
         """Maximum of submissions under one key."""
-        return MOST_DRAWS // max(self.release.n_numbers, self.layout.n_corrections) - 1
+        return Query.longest_run // max(self.release.n_numbers, self.layout.n_corrections) - 1
 
     def events(self, entropy: str) -> tuple[Release, ...]:
-        """Return the releases of one user's message."""
         law, cells = self.law, self.release.n_numbers
         if self.counter is not None:
             # The counter adds noise to Gram matrices and corrections alike.
@@ -514,10 +493,7 @@ class StatisticsQuery(Query):
         return {"totals": channel.totals, "released": channel.released, **channel.counter.changing}
 
     def opened(
-        self,
-        key: npt.NDArray[np.uint64],
-        reward_key: npt.NDArray[np.uint64],
-        server_key: npt.NDArray[np.uint64] | None = None,
+        self, key: UInt64Array, reward_key: UInt64Array, server_key: UInt64Array | None = None
     ) -> StatisticsChannel:
         """Return the channel before the first user, with keys uint64[5] for the noise of the two parts.
 

@@ -105,9 +105,7 @@ class SampledGradientQuery(GradientQuery):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.law, ClippedGaussian):
-            raise LedgerError(
-                f"sampled rounds are proved for clipped_gaussian of a trusted server, got {self.law.name}"
-            )
+            raise LedgerError(f"sampled rounds are proved for clipped_gaussian of a server, got {self.law.name}")
         if not (1 <= self.window <= self.population <= MOST_USERS and self.rounds >= 1):
             raise LedgerError(
                 f"window must be at least 1, population at least that and at most {MOST_USERS}, rounds at least 1, got "
@@ -126,7 +124,6 @@ class SampledGradientQuery(GradientQuery):
         return f"{super().identity}|sampled from {self.population}, {self.rounds} rounds"
 
     def check_run(self, n_users: int, submissions: int) -> None:
-        """Raise LedgerError unless the whole population is charged, once each for all rounds."""
         if (n_users, submissions) != (self.population, 1):
             raise LedgerError(
                 f"n_users and submissions must be {self.population} and 1 with sampled rounds, got {n_users} and "
@@ -153,7 +150,6 @@ class SampledGradientQuery(GradientQuery):
         )
 
     def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
-        """Return the threat model: neighbours differ in the participation of one user."""
         return of_sampled_gradients(super().threat_model(model, submissions))
 
     def open(self, streams: Streams) -> SampledChannel:  # type: ignore[override]

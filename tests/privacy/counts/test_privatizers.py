@@ -157,7 +157,7 @@ def test_noisy_visits_are_the_sum_of_noisy_transitions() -> None:
 
 def test_bits_need_whole_cells() -> None:
     """Values sent unchanged could be fractions, whatever the family states; bits protect one cell per step."""
-    with pytest.raises(ValueError, match=r"^mechanism must be additive noise .*; use families: one_hot"):
+    with pytest.raises(ValueError, match=r"^mechanism must be additive .*; use families: one_hot"):
         CountPrivacy("ldp", 1.0, mechanism="sampled_direct_encoding", families="separate").build(
             WITHOUT, 5, Streams(0, "x")
         )
