@@ -100,15 +100,6 @@ TASKS: dict[str, type[EnvConfig[CartPoleGravity]]] = {CartPoleGravity.name: Cart
 CONTROLS: dict[str, type[EnvConfig[ControlTask]]] = {Control.name: Control}
 LOGS: dict[str, type[EnvConfig[LoggedEpisodes]]] = {Logged.name: Logged}
 CONTROL_LOGS: dict[str, type[EnvConfig[LoggedControl]]] = {ControlLog.name: ControlLog}
-ENVIRONMENTS: dict[str, type[EnvConfig[Env]]] = {
-    **MDPS,
-    **GAMES,
-    **MIXTURES,
-    **TASKS,
-    **CONTROLS,
-    **LOGS,
-    **CONTROL_LOGS,
-}
 _REGISTRIES: dict[type[Env], dict[str, type[EnvConfig[Any]]]] = {
     FiniteMDP: MDPS,
     MarkovGame: GAMES,
@@ -119,6 +110,9 @@ _REGISTRIES: dict[type[Env], dict[str, type[EnvConfig[Any]]]] = {
     LoggedControl: CONTROL_LOGS,
 }
 """Registry of each class of environments."""
+ENVIRONMENTS: dict[str, type[EnvConfig[Env]]] = {
+    name: spec for registry in _REGISTRIES.values() for name, spec in registry.items()
+}
 
 _MAKERS = {
     FiniteMDP.kind: "make_episodes or gymnasium.make",

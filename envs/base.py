@@ -83,13 +83,10 @@ class FiniteMDP:
         found, expected = np.shape(self.transitions), (*rewards.shape, rewards.shape[1])
         if found != expected:
             raise ValueError(
-                f"transitions must have shape [H, S, A, S] = {expected} to match rewards, got {found}; reshape one of "
-                "them"
+                f"transitions must have shape [H, S, A, S] = {expected} to match rewards, got {found}; reshape one"
             )
         if start.shape != (expected[1],):
-            raise ValueError(
-                f"start must have shape [S] = {(expected[1],)}, got {start.shape}; give one entry per state"
-            )
+            raise ValueError(f"start must have shape [S] = {(expected[1],)}, got {start.shape}; give one per state")
         require_distributions("transitions", transitions)
         require_distributions("start", start)
         transitions, start = _normalised(transitions), _normalised(start)
@@ -202,11 +199,8 @@ def stationary(
     transitions [S, ..., S'], rewards [S, ...]. start: distribution [S] of the first state, or the start state itself.
     """
     first = start if isinstance(start, np.ndarray) else np.eye(rewards.shape[0])[start]
-    return (
-        np.broadcast_to(transitions, (horizon, *transitions.shape)),
-        np.broadcast_to(rewards, (horizon, *rewards.shape)),
-        first,
-    )
+    every_step = np.broadcast_to(transitions, (horizon, *transitions.shape))
+    return every_step, np.broadcast_to(rewards, (horizon, *rewards.shape)), first
 
 
 def distinct_steps(steps: ArrayLike) -> ArrayLike:

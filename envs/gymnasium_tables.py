@@ -180,12 +180,8 @@ def _step_of(outcomes: Outcomes, start: Any) -> _Step:  # noqa: ANN401 - whateve
     first = _checked(outcomes, start)
     n_states, n_actions = len(outcomes), len(outcomes[0])
     ends = {following for row in outcomes.values() for each in row.values() for _, following, _, ended in each if ended}
-    resting = all(
-        following == state and reward == 0.0
-        for state in ends
-        for each in outcomes[state].values()
-        for _, following, reward, _ in each
-    )
+    after_ends = [(state, outcome) for state in ends for each in outcomes[state].values() for outcome in each]
+    resting = all(following == state and reward == 0.0 for state, (_, following, reward, _) in after_ends)
     size = n_states if resting else n_states + 1
     require_size("gymnasium", (1, size, n_actions), "the environment")
     transitions, rewards = np.zeros((size, n_actions, size)), np.zeros((size, n_actions))

@@ -113,9 +113,8 @@ class LinearMixtureMDP:
         paid = rewards if rewards.ndim == 2 else np.broadcast_to(rewards[:, None], dense.shape[1:3])
         every_step = (self.horizon, *dense.shape[1:])
         rows = np.broadcast_to(dense[0], every_step) if len(dense) == 1 else dense
-        return FiniteMDP(
-            self.name, rows, np.broadcast_to(paid, (self.horizon, *paid.shape)), np.eye(self.n_states)[self.start]
-        )
+        every_reward = np.broadcast_to(paid, (self.horizon, *paid.shape))
+        return FiniteMDP(self.name, rows, every_reward, np.eye(self.n_states)[self.start])
 
     def value(self, policy: ArrayLike) -> Floats:
         """Return the exact value [H + 1, S] of a policy, the mean over agents; row H is 0.
@@ -362,9 +361,7 @@ def _require_norms(features: Floats, theta: Floats) -> None:
         )
     largest, most = np.linalg.norm(theta, axis=1).max(), math.sqrt(theta.shape[1])
     if largest > most * (1.0 + ROUNDING):
-        raise ValueError(
-            f"theta must have a norm of at most sqrt(D) = {most:.6g}, got {largest:.6g}; use more features"
-        )
+        raise ValueError(f"theta must have a norm of at most sqrt(D) = {most:.6g}, got {largest:.6g}; add features")
 
 
 def mixture_of(kernels: Floats, weights: Floats) -> tuple[Floats, Floats]:

@@ -120,12 +120,8 @@ class Logged:
         self._check("actions", (actions >= 0) & (actions < self.n_actions), f"must be in 0..{self.n_actions - 1}")
         self._check("rewards", (rewards >= 0.0) & (rewards <= 1.0), "must be a number in [0, 1]")
         self._check("states", states[:, :1] == self.start, f"must be the first state {self.start}")
-        arrays = (
-            np.array(states, dtype=np.int64, order="C"),
-            np.array(actions, dtype=np.int64, order="C"),
-            np.array(rewards, dtype=np.float64, order="C"),
-            np.array(following, dtype=np.int64, order="C"),
-        )
+        kinds = (states, np.int64), (actions, np.int64), (rewards, np.float64), (following, np.int64)
+        arrays: list[Any] = [np.array(array, dtype=kind, order="C") for array, kind in kinds]
         for array in arrays:
             array.setflags(write=False)
         return LoggedEpisodes(self.name, self.n_states, self.n_actions, self.stationary, self.start, *arrays)

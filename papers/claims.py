@@ -18,11 +18,7 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dprl.papers.refuted_formulas import (
-    PrintedRandomSign,
-    printed_bounded_laplace_delta,
-    printed_bounded_laplace_probe,
-)
+from dprl.papers.refuted_formulas import PrintedRandomSign, printed_bounded_laplace_delta, printed_bounded_laplace_probe
 from dprl.platform.reports.audits import finding_row, limit_text
 from dprl.platform.reports.terminal import Table, facts_text, table_text
 from dprl.privacy import StatisticsLayout, StatisticsPrivacy

@@ -167,8 +167,6 @@ class MarkovGame:
     def _policy(key: str, policy: ArrayLike, shape: tuple[int, ...]) -> Floats:
         probabilities = table(key, policy, len(shape))
         if probabilities.shape != shape:
-            raise ValueError(
-                f"{key} must have shape {shape}, got {probabilities.shape}; pass one row per step and state"
-            )
+            raise ValueError(f"{key} must have shape {shape}, got {probabilities.shape}; pass a row per step and state")
         require_distributions(key, probabilities.reshape(*shape[:2], -1))
         return probabilities

@@ -52,9 +52,8 @@ def tightest_step(
                 weight = at_goal + waits * (1 - ahead) + (at_start - waits) * ahead
                 weight += stays * (1 - leave) + moves * move + backs * (leave - move)
                 after = ("s",) * waits + ("1",) * (at_start - waits) + ("j",) * stays + ("j+1",) * moves
-                found.append(
-                    (weight / (alpha * signed), signed, before, (*after, *("j-1",) * backs, *("g",) * at_goal))
-                )
+                after += ("j-1",) * backs + ("g",) * at_goal
+                found.append((weight / (alpha * signed), signed, before, after))
     return min(found, key=lambda step: step[0])
 
 
@@ -116,9 +115,8 @@ class NetworkMDP:
             raise ValueError(
                 f"node_forward must be at most node_leave = {self.node_leave:g}, got {self.node_forward:g}; lower it"
             )
-        limit, signed, before, after = tightest_step(
-            int(self.n_agents), self.start_forward, self.node_leave, self.node_forward
-        )
+        chances = self.start_forward, self.node_leave, self.node_forward
+        limit, signed, before, after = tightest_step(int(self.n_agents), *chances)
         if Fraction(self.gap) > limit + Fraction(NOTHING):
             least = float((limit - Fraction(self.gap)) * signed / int(self.n_agents))
             raise ValueError(
@@ -175,11 +173,8 @@ class NetworkMDP:
             return [(0, -1, 1.0 - self.start_forward), (1, 1, self.start_forward)]
         if node == self.n_intermediate + 1:
             return [(node, 0, 1.0)]
-        return [
-            (node - 1, 0, self.node_leave - self.node_forward),
-            (node, -1, 1.0 - self.node_leave),
-            (node + 1, 1, self.node_forward),
-        ]
+        back, stay = self.node_leave - self.node_forward, 1.0 - self.node_leave
+        return [(node - 1, 0, back), (node, -1, stay), (node + 1, 1, self.node_forward)]
 
 
 def _alpha(at_start: int, between: int, at_goal: int) -> Fraction:

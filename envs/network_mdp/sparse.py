@@ -10,13 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dprl.envs.checks import require_integer, table
 from dprl.envs.linear_mixture import NOTHING, LinearMixtureMDP, checked_features
-from dprl.envs.network_mdp.dynamics import (
-    SuccessorLists,
-    greedy_value,
-    next_state,
-    policy_value,
-    probabilities,
-)
+from dprl.envs.network_mdp.dynamics import SuccessorLists, greedy_value, next_state, policy_value, probabilities
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
