@@ -46,16 +46,6 @@ from dprl.privacy import CountFamilies, CountPrivacy, CountPrivatizer, Streams
 _MOST_SUBSETS = 2**20
 _MOST_USERS = 10**11
 
-LOWER_BOUND = Metric(
-    "lower_bound",
-    "last",
-    "reward",
-    of="output",
-    short="bound",
-    definition="the proved lower bound on the output policy's value",
-    better="high",
-    covered=True,
-)
 UNINFORMED = replace(
     SATURATED,
     over="last",
@@ -63,23 +53,13 @@ UNINFORMED = replace(
     definition="the share of (h, s, a) with no lower bound from the counts, about which the policy knows nothing",
 )
 VALUE = Metric(
-    "value",
-    "last",
-    "reward",
-    of="output",
-    short="value",
-    definition="the output policy's exact value",
-    better="high",
-    covered=True,
+    "value", "last", "reward", "output", "value", "the output policy's exact value", better="high", covered=True
+)
+LOWER_BOUND = replace(
+    VALUE, name="lower_bound", short="bound", definition="the proved lower bound on the output policy's value"
 )
 OPTIMUM_GAP = Metric(
-    "optimum_gap",
-    "last",
-    "reward",
-    of="output",
-    short="gap",
-    definition="the optimal value less the output policy's",
-    covered=True,
+    "optimum_gap", "last", "reward", "output", "gap", "the optimal value less the output policy's", covered=True
 )
 
 

@@ -40,12 +40,7 @@ from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Int64Array, Me
 from dprl.algorithms.numerics import plain_nearest
 from dprl.algorithms.tabular import Released, TabularConfig, learning_loop
 from dprl.algorithms.tabular.loop import draw_visits
-from dprl.algorithms.tabular.simulator import (
-    EpisodeBuffer,
-    episode_buffer,
-    visit_families,
-    write_visits,
-)
+from dprl.algorithms.tabular.simulator import EpisodeBuffer, episode_buffer, visit_families, write_visits
 from dprl.compiled import no_alloc_kernel, shows_numbers
 from dprl.envs import Env, FiniteMDP
 from dprl.envs.checks import require_number
@@ -116,13 +111,8 @@ class _NashPlanner(NamedTuple):
     def of(cls, game: MarkovGame, bonus: _NashBonus) -> _NashPlanner:
         horizon, n_states, n_max, n_min = game.rewards.shape
         cells = n_states * n_max * n_min
-        return cls(
-            bonus,
-            game.rewards.reshape(horizon, cells),
-            game.start,
-            _Estimates.zeros(n_states, cells),
-            equilibrium_scratch(n_max, n_min),
-        )
+        rewards, found = game.rewards.reshape(horizon, cells), _Estimates.zeros(n_states, cells)
+        return cls(bonus, rewards, game.start, found, equilibrium_scratch(n_max, n_min))
 
 
 class _NashTables(NamedTuple):

@@ -100,9 +100,7 @@ def algorithm_of(function: Planner) -> type[TabularMDPConfig]:
     def check(self: Any) -> None:  # noqa: ANN401
         TabularMDPConfig.__post_init__(self)
         if self.source != source:
-            raise ValueError(
-                f"source must be {source}, the digest of {name} as it is now, got {self.source!r}; omit it"
-            )
+            raise ValueError(f"source must be {source}, the digest of {name} now, got {self.source!r}; omit it")
 
     made = make_dataclass(
         name,

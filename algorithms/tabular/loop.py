@@ -18,6 +18,8 @@ from dprl.privacy.queries.counts import CountChannel, release, released_counts, 
 from dprl.privacy.randomness.streams import block_generator
 from dprl.privacy.schedule import next_plan
 
+Own = Any
+"""NamedTuple of arrays that differs between algorithms: the simulator, the bonus or the tables."""
 Run = Any
 """Loop of `learning_loop`, a function with its parts as attributes: `plan`, `play`, `regret`, `add_block` or None."""
 _PLAYS_OF_MDPS = play, play_stochastic
@@ -61,13 +63,7 @@ def learning_loop(
     """
 
     def run(
-        simulator: Any,  # noqa: ANN401
-        channel: CountChannel,
-        bonus: Any,  # noqa: ANN401
-        tables: Any,  # noqa: ANN401
-        schedule: PlanSchedule,
-        first: int,
-        last: int,
+        simulator: Own, channel: CountChannel, bonus: Own, tables: Own, schedule: PlanSchedule, first: int, last: int
     ) -> tuple[float, float]:
         summed, saturated, current = 0.0, 0.0, regret(simulator, tables.policy)
         for k in range(first, last + 1):
@@ -98,12 +94,7 @@ def learning_loop(
 
 
 def run_in_blocks(
-    run: Run,
-    simulator: Any,  # noqa: ANN401
-    privatizer: CountPrivatizer,
-    state: tuple[Any, Any, Any],
-    first: int,
-    last: int,
+    run: Run, simulator: Own, privatizer: CountPrivatizer, state: tuple[Own, Own, PlanSchedule], first: int, last: int
 ) -> tuple[float, float]:
     """Run episodes first..last as the compiled loop `run` of `learning_loop` does, equal to it in law.
 
@@ -185,11 +176,7 @@ def _arrivals(leaving: Any, after: Int64Array | None, n_states: int) -> Any:  # 
 
 
 def add_mdp_block(
-    privatizer: CountPrivatizer,
-    simulator: Any,  # noqa: ANN401
-    policy: Int64Array | Float64Array,
-    first: int,
-    users: int,
+    privatizer: CountPrivatizer, simulator: Own, policy: Int64Array | Float64Array, first: int, users: int
 ) -> None:
     """Add `users` users of an MDP to a privatizer, from `first` on, under `policy` int64[H, S] or float64[H, S, A]."""
     generator = block_generator(simulator.key, first)

@@ -42,9 +42,8 @@ def count_families(mdp: FiniteMDP, losses: bool = False) -> CountFamilies:
 
 def families_of_size(horizon: int, n_states: int, n_actions: int, losses: bool = False) -> CountFamilies:
     """Return these families for an MDP of that size."""
-    third = CountFamily(
-        "losses" if losses else "rewards", n_states * n_actions, marginal_of="transitions", indicator=False
-    )
+    name = "losses" if losses else "rewards"
+    third = CountFamily(name, n_states * n_actions, marginal_of="transitions", indicator=False)
     return CountFamilies(horizon, (*visit_families(n_states, n_actions), third), paper="[CZ22]")
 
 
