@@ -165,8 +165,7 @@ Number = float | str
 def verdict(epsilon: float, delta: float, proved_epsilon: float, proved_delta: float, raw: bool) -> Verdict:
     """Return whether the claim (epsilon, delta) is proved.
 
-    `holds`; `holds_approximately` if a pure claim fails but holds at delta 1e-6; `fails`; `unbounded` if something
-    leaves without noise.
+    `holds`; `holds_approximately` if a pure claim fails but holds at delta 1e-6; `fails`; `unbounded` if `raw`.
 
     Args:
         epsilon, delta: the claim. raw: whether something leaves without noise.

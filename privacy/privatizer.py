@@ -48,12 +48,10 @@ class Privatizer(Generic[Q]):
     *Formal guarantee.* That of the query's noise, for all submissions of one user together; see the classes of its
     mechanisms. The certificate is computed from these objects.
 
-    design: of the noise. streams: named random streams. journal: keeps charges through a crash; None for
-    simulations.
+    design: of the noise. streams: random streams. journal: keeps charges through a crash; None for simulations.
 
     The design's `trust_model`, `n_users`, `submissions` of one user and `capacity` in all are attributes, besides
     `server_noise`: whether a trusted server adds the noise, and `in_blocks`: whether users are simulated in blocks.
-
     Raises LedgerError for a design without a query, or of other noise than the query's and the streams'.
     """
 
@@ -126,7 +124,6 @@ class Privatizer(Generic[Q]):
 
         needed: k or more submissions that will be leased in all; up to CHARGED_AT_ONCE of them are charged together,
         and are lost if the process dies before they are leased.
-
         Raises ValueError for k < 1; LedgerError if fewer are left, the loop submits, or no client can send messages.
         """
         if self.trust_model == SHUFFLE or (self.server_noise and not self.query.adds_up_messages):
@@ -154,7 +151,6 @@ class Privatizer(Generic[Q]):
         """Return the content of messages from clients; each submission is accepted once.
 
         A trusted server takes all messages of a sum at once, and returns their sum with noise.
-
         Raises LedgerError if one is not charged, was accepted or is another privatizer's; for a sum with two of a user.
         """
         for each in messages:
@@ -207,7 +203,6 @@ class Privatizer(Generic[Q]):
         """Return error bounds of released values by family that hold together with probability 1 - beta.
 
         Raises ValueError unless 0 < beta < 1, TypeError if no bound is known.
-
         Paper: [CZ22] Assumption 1.
         """
         return self.query.precision(beta)
@@ -239,7 +234,6 @@ class Privatizer(Generic[Q]):
         """Return everything that changes in a run; draws are keyed by submission, so there is no generator state.
 
         With a trusted server or shuffler it contains sums that nobody else may see.
-
         Raises LedgerError if the noise comes from the operating system, because it is not stored, so nothing could
         continue; and with a journal, from which a new privatizer continues.
         """
@@ -268,7 +262,6 @@ class Privatizer(Generic[Q]):
         Users that the interrupted run charged after this state submit again under the same noise. That is the same
         release if their data are the same, as in a simulation with the same seed and code; with other data, the
         difference of the two releases would be exact.
-
         Raises LedgerError if it has charged users or noise from the operating system; ValueError for another's state.
         """
         if self._source != _NOBODY:

@@ -72,7 +72,6 @@ class UserClient(Generic[Q]):
         folder: an existing folder for this user's journal and message; it outlives the process.
 
     `ledger`, the user's own, proves the user's epsilon without trusting a server's count of submissions.
-
     Raises ValueError for another number, LedgerError for a folder in use or with a damaged or another run's journal.
     """
 
@@ -117,7 +116,6 @@ class UserClient(Generic[Q]):
 
         record: a `UserRecord` for counts, float64[d] for gradients.
         server: the name of the run of the server that counts the message; under `ldp` it can be left out.
-
         Raises LedgerError if the server is of another run, the user has no submission left, a message waits, or the
         journal cannot be written; ValueError for a record of another shape, and nothing is charged.
         """
@@ -278,7 +276,6 @@ class ServerPrivatizer(Privatizer[Q]):
         """Count a message unless its submission was counted before; return whether it was new.
 
         Acknowledge it in both cases.
-
         Raises LedgerError for another run's message, ValueError for values that no client sends; nothing is counted.
         After any other error, such as a full disk, nothing more is accepted or released.
         """
@@ -290,7 +287,7 @@ class ServerPrivatizer(Privatizer[Q]):
             )
         if len(message) != 1 or not 1 <= message.first <= self.capacity:
             raise ValueError(
-                f"one submission must lie in 1..{self.capacity}, got {len(message)} from {message.first}; see UserClient"
+                f"a submission must lie in 1..{self.capacity}, got {len(message)} from {message.first}; see UserClient"
             )
         if self._counted.first_common(message.first, message.last) is not None:
             return False

@@ -101,7 +101,6 @@ def verify(stated: Mapping[str, Any]) -> Verification:
     A wrong scale in the code is computed again alike, but then the verdict says that the claim fails, because the proof
     follows from scale and sensitivity. A wrong sensitivity in the code is not seen here: audits attack from raw
     records, and a reference accountant of the tests counts changes from the layout.
-
     Raises LedgerError for a damaged certificate, and for one of an earlier schema.
     """
     if not isinstance(stated, Mapping):
@@ -139,7 +138,6 @@ def compose_certificates(
     of the runs' claims; the proved epsilon is usually smaller.
 
     labels: names of the certificates in messages.
-
     Raises LedgerError unless each stands, and all have one trust model, adjacency and unit.
     """
     if not certificates:

@@ -52,7 +52,6 @@ class ShuffledLoss(PrivacyCurve):
     The two worlds do not depend on the data, and exchanging them mirrors them. So they dominate every shuffle of a user
     with n reports in n shuffles, one in each, also adaptively: their privacy loss is added n times, rounded up. A pair
     of worlds with fewer clones dominates one with more, because anybody can add more coins, so C is rounded down.
-
     Papers: Feldman, McMillan, Talwar 2021, *Hiding Among the Clones*, Theorem 3.2; Kairouz, Oh, Viswanath 2015 for a;
     Zhu, Dong, Wang 2022 for n shuffles (adaptive composition of dominating pairs).
 
@@ -166,7 +165,6 @@ class SampledGaussianLoss(PrivacyCurve):
     user is in the sum or not, so the two worlds are dominated by P = (1 - q) N(0, z^2) + q N(1, z^2) and Q = N(0, z^2):
     (P, Q) if the user is removed, (Q, P) if one is added. Dominating pairs compose, separately for each direction. The
     curve is the larger of the two, with every loss rounded up to a grid. The bound does not cover replacement.
-
     Papers: Zhu, Dong, Wang 2022, *Optimal Accounting of Differential Privacy via Characteristic Function* (dominating
     pairs under Poisson sampling); Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022 (connect the dots).
 
@@ -181,9 +179,7 @@ class SampledGaussianLoss(PrivacyCurve):
 
     def __post_init__(self) -> None:
         if not (LEAST_MULTIPLIER <= self.multiplier < math.inf and 0.0 < self.rate <= 1.0 and self.n >= 1):
-            raise ValueError(
-                f"multiplier must be at least {LEAST_MULTIPLIER}, rate in (0, 1], n at least 1, got {self}"
-            )
+            raise ValueError(f"multiplier must be at least {LEAST_MULTIPLIER}, rate in (0, 1], n >= 1, got {self}")
 
     def delta(self, epsilon: float) -> float:
         if math.isinf(epsilon):

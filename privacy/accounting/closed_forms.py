@@ -233,7 +233,6 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
     It is phi(x) (M(x) - M(x + mu)) with x = epsilon / mu - mu / 2 and Mills' ratio M, because the usual difference of
     two normal probabilities has no correct digits below 1e-13.
-
     Paper: Balle, Wang 2018, Theorem 8.
     """
     if mu <= 0.0 or math.isinf(epsilon):
@@ -300,7 +299,6 @@ def zcdp_delta(epsilon: float, rho: float) -> float:
 
     *Formal guarantee.* The least delta that Renyi divergences of at most alpha * rho for all alpha > 1 prove:
     min over alpha of exp((alpha - 1)(alpha rho - epsilon)) (1 - 1/alpha)^alpha / (alpha - 1).
-
     Paper: Canonne, Kamath, Steinke 2020, Proposition 12.
     """
     if rho <= 0.0:
@@ -336,8 +334,7 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
 def bounded_support_curve(outside: float, ratio: float) -> PrivacyCurve:
     """Return the curve of a release with mass `outside` off the common support and log-ratios up to `ratio` on it.
 
-    *Formal guarantee.* (ratio, outside)-DP, and no epsilon is finite at a smaller delta. Without a common support there
-    is no guarantee.
+    *Formal guarantee.* (ratio, outside)-DP; no epsilon is finite at a smaller delta, nor any without common support.
     """
     return Unbounded() if outside >= 1.0 else RandomizedResponses(1, ratio, lost=outside)
 

@@ -45,7 +45,6 @@ class _ComposedLoss(PrivacyCurve):
 
     curves: one for each kind of loss, sorted; each holds for neighbours in both orders.
     lost: probability that a release has no guarantee.
-
     Papers: Kairouz, Oh, Viswanath 2015; Bun, Steinke 2016, Proposition 1.4; Dong, Roth, Su 2022; Zhu, Dong, Wang 2022.
     """
 
@@ -242,7 +241,6 @@ class _GroupCurve(PrivacyCurve):
     then differ in one round of the interaction, and the curve of one record is proved for adaptive records.
 
     curve: of one record. size: m, of records that change.
-
     Papers: Dwork, Roth 2014, Theorem 2.2; Vadhan 2017, Lemma 7.2.2; Dong, Roth, Su 2022; Bun, Steinke 2016.
     """
 

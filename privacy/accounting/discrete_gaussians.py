@@ -39,7 +39,6 @@ class DiscreteGaussianLoss(PrivacyCurve):
     1e-9 up to sqrt(n) sigma = 1e4, and an upper bound beyond; for n > 1 and sigma < 3 it is the bound of zCDP.
 
     It needs about 7 % less noise than its zero-concentrated bound at (1, 1e-6).
-
     Papers: Canonne, Kamath, Steinke 2020, Theorem 7 (n = 1); Zhu, Dong, Wang 2022 (adaptive composition).
     """
 

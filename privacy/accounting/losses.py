@@ -129,7 +129,6 @@ def losses_of(curve: PrivacyCurve) -> Losses:
     slopes -s of the chords, e^-epsilon_j p_j at -epsilon_j, the last delta at infinity, and the rest at 0.
 
     curve: one that holds for neighbours in both orders.
-
     Papers: Zhu, Dong, Wang 2022, Propositions 8 and 9, Theorem 10; Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022.
     """
     if isinstance(curve, RandomizedResponses):
@@ -289,7 +288,6 @@ class LaplaceLoss(PrivacyCurve):
     (1.0, 0.1238)
 
     parts: (n_i, a_i), different a_i > 0. pure_epsilon: the largest total loss, rounded up by the caller.
-
     Papers: Dwork, McSherry, Nissim, Smith 2006; Zhu, Dong, Wang 2022 (adaptive composition).
     """
 

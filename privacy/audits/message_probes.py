@@ -55,7 +55,6 @@ def floating_point_event(mechanism: Mechanism) -> Probe:
 
     World 1 is the count of 0. 1 + z with z in [-1.25, -0.75] is exactly a multiple of 2^-53, so a count of 1 never has
     the event; a count of 0 has it about as often as the noise is that small. Noise on integers has it in neither world.
-
     Paper: Mironov 2012, "On significance of the least significant bits".
     """
 

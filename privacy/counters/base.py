@@ -131,7 +131,6 @@ class Counter(ABC):
         The sums are of different cells, so they are independent. users: number of prefixes, 1..users; all by default.
         For continuous noise it also holds for sums with weights in [-1, 1] that are fixed in advance: the larger a
         weight, the sooner noise with a symmetric, log-concave law leaves the convex symmetric set of small paths.
-
         Paper: Anderson 1955.
         """
 

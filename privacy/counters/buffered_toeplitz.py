@@ -30,7 +30,6 @@ class BufferedToeplitz(Counter):
 
     A step draws w and sets v = w - sum_i omega_i s_i, s_i = theta_i s_i + v; the noise of the prefix grows by g v,
     where g is the norm of the item's column.
-
     Paper: Dvijotham, McMahan, Pillutla, Steinke, Thakurta 2024; Henzinger, Kalinin, Upadhyay 2025 (norm 1).
     """
 

@@ -23,16 +23,9 @@ import scipy
 
 from dprl.privacy.accounting.root_finding import root_of_tail, smallest_passing
 from dprl.privacy.base import Float64Array
+from dprl.privacy.mechanisms import tails
 from dprl.privacy.mechanisms.base import Mechanism
-from dprl.privacy.mechanisms.tails import (
-    LEAST_VARIANCE,
-    Complex128Array,
-    Lattice,
-    LogTransform,
-    inverted_tail,
-    least_over_arguments,
-    moment_bound,
-)
+from dprl.privacy.mechanisms.tails import Complex128Array, Lattice, LogTransform
 
 _SMALLEST_BETA = 1e-30
 # Running sums of fewer draws are treated as a chain of nodes, because the recursion of trees has no factor of 2.
@@ -44,9 +37,7 @@ def failure_of_a_cell(n_cells: int, beta: float) -> float:
     if n_cells < 1:
         raise ValueError(f"n_cells must be at least 1, got {n_cells}; without any there is no error")
     if not _SMALLEST_BETA <= beta < 1.0:
-        raise ValueError(
-            f"beta must lie in [{_SMALLEST_BETA:g}, 1) per count family, got {beta:g}; choose a larger one"
-        )
+        raise ValueError(f"beta must lie in [{_SMALLEST_BETA:g}, 1) per count family, got {beta:g}; raise it")
     return -math.expm1(math.log1p(-beta) / n_cells)
 
 
@@ -60,7 +51,7 @@ def running_sum_bound(n_items: int, law: Mechanism, n_cells: int, beta: float) -
 
 def weighted_sum_bound(n_items: int, law: Mechanism, summands: int, failure: float) -> float:
     """Return E with P(some running sum of 1..n_items draws per cell exceeds E) <= failure, for all weights."""
-    return moment_bound(law.log_moment, n_items * summands, failure, law.variance, law.moment_limit)
+    return tails.moment_bound(law.log_moment, n_items * summands, failure, law.variance, law.moment_limit)
 
 
 def weighted_tree_bound(depths: Mapping[int, int], law: Mechanism, summands: int, failure: float) -> float:
@@ -74,8 +65,9 @@ def weighted_tree_bound(depths: Mapping[int, int], law: Mechanism, summands: int
         """Return an upper bound of log P(sum of `draws` draws > x)."""
         if x <= 0.0:
             return 0.0
-        guess = x / max(draws * law.variance, LEAST_VARIANCE)
-        return min(0.0, least_over_arguments(lambda a: draws * law.log_moment(a) - a * x, guess, law.moment_limit))
+        guess = x / max(draws * law.variance, tails.LEAST_VARIANCE)
+        least = tails.least_over_arguments(lambda a: draws * law.log_moment(a) - a * x, guess, law.moment_limit)
+        return min(0.0, least)
 
     def failures(x: float) -> float:
         exponents = [exponent(float(nodes) * summands, x * law.scale) for nodes in number]
@@ -222,7 +214,6 @@ def gaussian_bound(std: Float64Array, step_std: Float64Array, failure: float) ->
 
     With A_t the event that the error of prefix t exceeds E, Hunter's inequality along the chain of prefixes is
     P(some A_t) <= P(A_1) + sum over t > 1 of P(A_t without A_(t-1)); the terms are integrals over a half line.
-
     Paper: Hunter 1976, equation (4).
 
     std, step_std: standard deviations of N_t and of N_t - N_(t-1), float64[T] each; the first step is not used.
@@ -340,7 +331,6 @@ def unary_cell_bound(n_items: int, cell: UnaryCell, n_cells: int, beta: float) -
     where E(Y - a)+ is the largest value of E(S_m - a)+ over all choices of hot and cold in m steps (Y dominates them
     all in the convex order). The right side is computed exactly; in the limit it is 1.36 times the bound of the
     reflection principle, which is 2 % in x.
-
     Paper: Bentkus 2004, section 4, for the inequality.
     """
     if not 0.0 <= cell.q < cell.p <= 1.0:
@@ -444,7 +434,7 @@ def maximum_tail(law: _FiniteLaw, n: int, x: float) -> float:
     def log_integrand(s: Complex128Array) -> Complex128Array:
         return n * log_mean(s) + 0.5 * smoothing * s * s - s * a - 2.0 * np.log(s)
 
-    return min(1.0, theta * inverted_tail(log_integrand, theta, _WIDEST / math.sqrt(smoothing)))
+    return min(1.0, theta * tails.inverted_tail(log_integrand, theta, _WIDEST / math.sqrt(smoothing)))
 
 
 def _log_transform(law: _FiniteLaw) -> LogTransform:
@@ -487,7 +477,7 @@ def weighted_unary_bound(n_items: int, cell: UnaryCell, failure: float, *, poole
     log_moment = _log_pooled_moment if pooled else _log_unary_moment
 
     def one_side(sign: float) -> float:
-        return moment_bound(lambda a: log_moment(cell, sign * a), n_items, failure, step * step)
+        return tails.moment_bound(lambda a: log_moment(cell, sign * a), n_items, failure, step * step)
 
     return max(one_side(1.0), one_side(-1.0))
 

@@ -59,7 +59,6 @@ class GridToeplitz(Counter):
 
     node: discrete Gaussian noise of every row, in units of the rows of C x; None if only the geometry is needed.
     grid: a power of two up to 1/2; the smallest part of a count.
-
     Paper: Canonne, Kamath, Steinke 2020, Theorem 14 (4); those of BufferedToeplitz.
     """
 

@@ -100,7 +100,6 @@ class PrivacySettings(ABC, Generic[D, Q]):
 
         With one submission each these are users 1..n_submissions, K - 1 for K episodes, because the data of the last
         episode are never used. journal: keeps charges. growth: of the schedule on which the learner plans.
-
         Raises ValueError for settings that do not fit together.
         """
         if n_submissions < 1:

@@ -50,9 +50,8 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
     running counts. `certified`: (epsilon, delta)-JDP by the counter's guarantee and the billboard lemma. `printed`: the
     paper's node scale, which proves 2 L / ln K times epsilon for K users.
 
-    `ldp`, local differential privacy: every user randomizes their report before it leaves. `certified`:
-    (epsilon, delta)-LDP for any two trajectories. `printed`: the paper's scale 3 H / epsilon, which proves exactly
-    2 epsilon.
+    `ldp`, local differential privacy: every user randomizes their report before it leaves. `certified`: (epsilon,
+    delta)-LDP for any two trajectories. `printed`: the paper's scale 3 H / epsilon; it proves exactly 2 epsilon.
 
     `shuffle`: every report is epsilon_0-LDP, and the server sees a block's reports in random order only. Users between
     two plans are a block, and no plan is made before a block is full. (epsilon, delta)-DP of everything that the server

@@ -263,7 +263,6 @@ def vector_law(
 
     *Formal guarantee.* For delta = 0 the losses of all submissions add up to at most epsilon. For delta > 0 the curve
     of all gradients together, the one of certificates, meets (epsilon, delta).
-
     Raises ValueError if there is none.
     """
 

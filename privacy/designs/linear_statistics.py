@@ -14,20 +14,9 @@ from dprl.privacy.accounting.closed_forms import gaussian_mu
 from dprl.privacy.base import Guarantee, TrustModel, check_positive
 from dprl.privacy.counters.selection import calibrated_of
 from dprl.privacy.designs.base import AUTO, COUNTER_NAMES, PrivacySettings, ReleaseTimes
-from dprl.privacy.mechanisms import GRAMS
+from dprl.privacy.mechanisms import GRAMS, gram
 from dprl.privacy.mechanisms.gaussian import Gaussian
-from dprl.privacy.mechanisms.gram import (
-    ROUNDING,
-    Gram,
-    GramBoundedLaplace,
-    GramGaussian,
-    GramLaplace,
-    GramUniform,
-    printed_gaussian_sigma,
-    printed_laplace_scale,
-    printed_uniform_bound,
-    shape_of,
-)
+from dprl.privacy.mechanisms.gram import Gram, GramBoundedLaplace, GramGaussian, GramLaplace, GramUniform
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace
 from dprl.privacy.noise_design import NoiseDesign
@@ -233,7 +222,7 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
         release = layout.release(True, self.centers)
         node: type[Gaussian] | type[Laplace] = Gaussian if self.mechanism == GramGaussian.name else Laplace
         # A stage without user data has no noise, and its scale is never used.
-        scales = tuple(scale or 1.0 for scale in shape_of(release, self.stage_scales))
+        scales = tuple(scale or 1.0 for scale in gram.shape_of(release, self.stage_scales))
         row, reward_scale = gram_row(release, scales, node.norm), 0.0
         if self.treatment == "noisy":
             unit = correction_row(layout, self.reward_clip, 1.0, node.norm)
@@ -266,7 +255,7 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
             mu = gaussian_mu(self.epsilon, self.delta)
             if noisy:
                 diameter = 2.0 * self.reward_clip * math.sqrt(rows)
-                scale = diameter / (mu * math.sqrt(share)) * (1.0 + ROUNDING)
+                scale = diameter / (mu * math.sqrt(share)) * (1.0 + gram.ROUNDING)
                 vector = ClippedGaussian.with_scale(scale, layout.n_corrections, diameter)
                 mu *= math.sqrt(1.0 - share)
             law = GramGaussian.from_gdp(mu, release, self.stage_scales)
@@ -277,7 +266,7 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
                 part, diameter = epsilon * share, 2.0 * self.reward_clip * rows
                 vector = ClippedLaplace.calibrated(part, 0.0, layout.n_corrections, diameter)
                 # Rounded down by more than the sum of both parts' rounding errors.
-                epsilon = (epsilon - part) * (1.0 - ROUNDING)
+                epsilon = (epsilon - part) * (1.0 - gram.ROUNDING)
             law = GramLaplace.calibrated(epsilon, self.delta, release, self.stage_scales)
         ratio = self._noise_ratio(law.scales, layout)
         return StatisticsQuery(layout, law, self.treatment, vector, self.reward_clip, ratio)
@@ -291,7 +280,7 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
     def printed_scale(self, layout: StatisticsLayout) -> float:
         """Return the scale that [TH23] prints for the mechanism."""
         if self.mechanism == GramGaussian.name:
-            return printed_gaussian_sigma(layout.horizon, self.epsilon, self.delta)
+            return gram.printed_gaussian_sigma(layout.horizon, self.epsilon, self.delta)
         if self.mechanism == GramUniform.name:
-            return printed_uniform_bound(layout.horizon, self.delta)
-        return printed_laplace_scale(layout.horizon, layout.dimension, self.epsilon)
+            return gram.printed_uniform_bound(layout.horizon, self.delta)
+        return gram.printed_laplace_scale(layout.horizon, layout.dimension, self.epsilon)

@@ -28,7 +28,6 @@ class Uniform(Mechanism):
     for every epsilon >= 0, exactly, in real arithmetic: an output that both neighbours can produce reveals nothing, any
     other one reveals everything. No epsilon is finite below that delta. The worst v with |v|_1 <= l1 and |v_j| <= linf
     is the most concentrated one (Lemma E).
-
     Paper: [TH23] sec. 6.1.
     """
 
@@ -99,7 +98,6 @@ class BoundedLaplace(Mechanism):
     scale ln(1 + (e^epsilon - 1) / (2 delta)) are (epsilon, delta)-DP (D11: printed with a free bound, at delta = 0). A
     bounded *output* needs none of this: clip the output of Laplace noise to a data-independent range, which keeps its
     guarantee.
-
     Paper: [TH23] sec. 6.2; Geng, Ding, Guo, Kumar 2020, Theorem 1.
     """
 

@@ -24,18 +24,9 @@ from dprl.privacy.mechanisms.base import INTEGER, NODE, Mechanism
 from dprl.privacy.mechanisms.laplace import Laplace, calibrated_scale
 from dprl.privacy.mechanisms.sampling import sampler
 from dprl.privacy.mechanisms.tails import Complex128Array, Lattice, few_enough, lattice_sum_bound
+from dprl.privacy.randomness import exact
 from dprl.privacy.randomness.bits import fill_bits
-from dprl.privacy.randomness.exact import (
-    LIMB_BITS,
-    RESERVED,
-    Approximation,
-    UInt64Array,
-    bernoulli,
-    exp_minus,
-    leading_bits,
-    round_shift,
-    to_limbs,
-)
+from dprl.privacy.randomness.exact import LIMB_BITS, RESERVED, Approximation, UInt64Array
 
 SMALLEST_SCALE, LARGEST_SCALE = 1e-3, 2.0**40
 # Relative precision in bits of every probability and every cut-off.
@@ -165,35 +156,29 @@ def discrete_laplace_table(scale: float) -> UInt64Array:
     def odds(exponent: Fraction, factor: int) -> Approximation:
         # factor e / (1 + e) with e = exp(-exponent): an error of e is multiplied by at most `factor`.
         def approximation(bits: int) -> int:
-            e = exp_minus(exponent, bits + 8)
-            return round_shift((factor * e << (bits + 8)) // ((1 << (bits + 8)) + e), 8)
+            e = exact.exp_minus(exponent, bits + 8)
+            return exact.round_shift((factor * e << (bits + 8)) // ((1 << (bits + 8)) + e), 8)
 
         return approximation
 
-    def overflow(bits: int) -> int:
-        return exp_minus(inverse * 2**digits, bits)
-
+    overflow = lambda bits: exact.exp_minus(inverse * 2**digits, bits)  # noqa: E731
     # The probabilities of the coins: not zero, G >= 2^k, and the digits 0..k-1 of G.
     coins = [odds(inverse, 2), overflow] + [odds(inverse * 2**i, 1) for i in range(digits)]
     rarest_bits = math.ceil(max(2.0**digits, 1.0) / scale / math.log(2.0)) + 2
     n_limbs = -(-(_PRECISION + rarest_bits) // LIMB_BITS)
     total_bits = _COIN_BITS + LIMB_BITS * n_limbs
-    values = [leading_bits(p, total_bits) for p in coins]
+    values = [exact.leading_bits(p, total_bits) for p in coins]
     largest = math.ceil(_PRECISION * math.log(2.0) * scale / 2.0**digits)
     words = -(-len(coins) // _LANES)
     thresholds = [0] * words
     for coin, value in enumerate(values):
         lead = value >> (LIMB_BITS * n_limbs)
         thresholds[coin // _LANES] |= lead << (_LANE_BITS * (coin % _LANES))
-    rests = [to_limbs(value & ((1 << LIMB_BITS * n_limbs) - 1), n_limbs) for value in values]
-    return np.concatenate(
-        [
-            np.array([words, len(coins), n_limbs, largest], dtype=np.uint64),
-            np.tile(np.array(thresholds, dtype=np.uint64), _BLOCK),
-            *rests,
-            to_limbs(leading_bits(coins[1], LIMB_BITS * n_limbs), n_limbs),
-        ]
-    )
+    rests = [exact.to_limbs(value & ((1 << LIMB_BITS * n_limbs) - 1), n_limbs) for value in values]
+    header = np.array([words, len(coins), n_limbs, largest], dtype=np.uint64)
+    block = np.tile(np.array(thresholds, dtype=np.uint64), _BLOCK)
+    again = exact.to_limbs(exact.leading_bits(coins[1], LIMB_BITS * n_limbs), n_limbs)
+    return np.concatenate([header, block, *rests, again])
 
 
 @kernel
@@ -233,7 +218,7 @@ def _settled(key: np.ndarray, number: np.uint64, table: np.ndarray) -> float:
         one = random < threshold
         if random == threshold:
             rest = limbs[coin * n_limbs : (coin + 1) * n_limbs]
-            one = bernoulli(rest, key, spare + np.uint64(coin * n_limbs))
+            one = exact.bernoulli(rest, key, spare + np.uint64(coin * n_limbs))
         if one:
             draw |= np.uint64(1) << np.uint64(coin)
     high = np.int64(0)
@@ -241,7 +226,7 @@ def _settled(key: np.ndarray, number: np.uint64, table: np.ndarray) -> float:
         # G div 2^k is geometric again: it counts equal coins up to the first 0.
         again = limbs[n_coins * n_limbs :]
         high = np.int64(1)
-        while high < largest and bernoulli(again, key, spare + np.uint64((n_coins + high) * n_limbs)):
+        while high < largest and exact.bernoulli(again, key, spare + np.uint64((n_coins + high) * n_limbs)):
             high += 1
     draw &= ~_OVERFLOW
     return _value(draw + (np.uint64(high) << np.uint64(n_coins)))

@@ -36,7 +36,6 @@ class Gaussian(Mechanism):
     N(0, scale^2) noise to every coordinate is (epsilon, delta)-DP for every epsilon >= 0 with delta = Phi(mu/2 -
     epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), mu = l2 / scale, and for no smaller delta, in real arithmetic;
     delta is never 0. The sampler works in float64, so the certificate says 'float64-idealised'.
-
     Paper: Balle, Wang 2018, Theorem 8.
     """
 

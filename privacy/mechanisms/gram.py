@@ -301,7 +301,6 @@ class GramGaussian(Gram):
     the cosine -1/2 and V = m; [TH23]'s features attain it for D >= 4.
 
     isotropic: whether off-diagonal entries have the scale divided by sqrt(2).
-
     Paper: Balle, Wang 2018, Theorem 8; Peikert 2010, Theorem 3.1; the statistics are those of [TH23] Algorithm 1.
     """
 
@@ -351,7 +350,6 @@ class GramLaplace(Gram):
     (n sum_h c_hi m_h^2 / b_h, 0)-DP: c_hi m^2 is the L1 sensitivity of a message, an upper bound above D = 12. The same
     noise is rho-zCDP with rho = 4.5 n sum_h m_h^4 / (2 b_h^2) (epsilon_j-DP of a coordinate is epsilon_j^2/2-zCDP),
     which is a stronger bound at delta > 0. This is in real arithmetic.
-
     Paper: Dwork, McSherry, Nissim, Smith 2006, Proposition 1; the statistics are those of [TH23] Algorithm 1.
     """
 
@@ -387,7 +385,6 @@ class GramUniform(Gram):
     *Formal guarantee.* Between any two inputs of a user, all messages of an episode together, to all n agents, are
     (0, delta)-DP with delta <= sum_h n c_hi m_h^2 / (2 a_h), the same at every epsilon, in real arithmetic; the curve
     uses the slightly smaller product over messages of Lemma E. No epsilon is finite at a smaller delta.
-
     Paper: [TH23] sec. 6.1.
     """
 
@@ -410,7 +407,6 @@ class GramBoundedLaplace(Gram):
     message), in real arithmetic; an upper bound. No finite bound has a pure epsilon.
 
     limits: B_h of each stage, in units of phi^2: the same multiple of b_h, `scales`, at all stages.
-
     Paper: [TH23] sec. 6.2; Geng, Ding, Guo, Kumar 2020, Theorem 1.
     """
 
@@ -455,7 +451,6 @@ def printed_laplace_scale(horizon: int, dimension: int, epsilon: float) -> float
     """Return b = 4 H^3 sqrt(n d) / epsilon for dimension = n d, claimed to be (epsilon, 0)-LDP.
 
     The bounded Laplace law has the same b and any bound.
-
     Paper: [TH23] Theorems 3 and 7.
     """
     # D8 and D9: no factor n, and sqrt(n d) where the matrix needs n d.

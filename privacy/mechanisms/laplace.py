@@ -44,7 +44,6 @@ class Laplace(Mechanism):
     *Formal guarantee.* For a vector with an L1 distance of at most `l1` between any two neighbours, adding independent
     Laplace(scale) noise to every coordinate is exactly (l1/scale, 0)-DP in real arithmetic. The sampler works in
     float64, so the certificate says 'float64-idealised' (Mironov 2012 shows the gap).
-
     Paper: Dwork, McSherry, Nissim, Smith 2006, Proposition 1.
     """
 

@@ -86,9 +86,8 @@ class PrivUnit(VectorMechanism):
             gamma = _threshold_of_log_odds(dimension, epsilon - coin)
             return -_gain(dimension, 1.0 / (1.0 + math.exp(-coin)), gamma)
 
-        coin = scipy.optimize.minimize_scalar(
-            minus_gain, bounds=(lowest, highest), method="bounded", options={"xatol": 1e-9}
-        ).x
+        ends, options = (lowest, highest), {"xatol": 1e-9}
+        coin = scipy.optimize.minimize_scalar(minus_gain, bounds=ends, method="bounded", options=options).x
         gamma = _threshold_of_log_odds(dimension, epsilon - float(coin))
         # The largest multiple of 2^-53 with log odds slightly below what the cap leaves, by a fraction of epsilon.
         p, step = 1.0 / (1.0 + math.exp(-(epsilon - _cap_loss(dimension, gamma) - 1e-11 * epsilon))), 2.0**-53
@@ -179,8 +178,7 @@ def _gain(dimension: int, p: float, gamma: float) -> float:
     """Return E<x, v> = I (p/q - (1-p)/(1-q)) with I the integral of t over the cap under the uniform law."""
     a = (dimension - 1) / 2.0
     q = cap_mass(dimension, gamma)
-    over_cap = math.exp(
-        a * (math.log1p(-gamma) + math.log1p(gamma)) - math.log(2.0 * a) - float(scipy.special.betaln(0.5, a))
-    )
+    log_power = a * (math.log1p(-gamma) + math.log1p(gamma))
+    over_cap = math.exp(log_power - math.log(2.0 * a) - float(scipy.special.betaln(0.5, a)))
     # p - q: the sum of two distances from 1/2, without cancellation.
     return over_cap * 0.5 * (2.0 * p - 1.0 + _belt_mass(dimension, gamma)) / (q * (1.0 - q))

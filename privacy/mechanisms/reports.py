@@ -65,7 +65,6 @@ class RandomizedResponse:
     computer arithmetic too, if the generator's words are uniform.
 
     epsilon: of one bit, above 0 and at most 100.
-
     Paper: Warner 1965; Kairouz, Oh, Viswanath 2015, sec. 3.
     """
 
@@ -297,7 +296,6 @@ class DirectEncoding(OneHotEncoding):
     (0.75, 0.25)
 
     width: cells of a row, at least 1 and below 2^32.
-
     Paper: Kairouz, Bonawitz, Ramage 2016, sec. 3.1; Wang, Blocki, Li, Jha 2017, sec. 4.1.
     """
 
@@ -392,7 +390,6 @@ class UnaryEncoder:
     only: epsilon-LDP for any two trajectories, exactly, with the encoding's epsilon.
 
     encoding: of one row. n_steps: H. width: cells of a row.
-
     Paper: Wang, Blocki, Li, Jha 2017, sec. 4; [CZ22] Remark 7.
     """
 

@@ -113,7 +113,6 @@ def fill_noise(out: Float64Array, noise: Noise, first: np.uint64) -> None:
 
     Draw number i is a function of the key and i only, and draws of different numbers are independent (two Gaussian
     draws may use the same two words, which give two independent numbers). Numbers are below 2^53.
-
     Raises like `require_generator`, instead of leaving out noise.
 
     *Formal guarantee.* That of the mechanism that made `noise`.

@@ -335,7 +335,6 @@ class ClippedLaplace(_Clipped):
     two vectors; g = (C/2) e_1 and -(C/2) e_1 attain this. Without a grid this is in real arithmetic. With a grid the
     clipped vector is rounded towards 0 to integers with an L1 norm of at most the ball's radius in units (checked in
     integers, so that float64 rounding cannot exceed it), and the noise is discrete Laplace: nothing is idealised.
-
     Paper: [OT20] eqs. (19), (20) and (21), Algorithm 2.
     """
 
@@ -354,7 +353,6 @@ class ClippedGaussian(_Clipped):
     is exactly mu-GDP with mu = C/sigma for any two vectors, in real arithmetic. With a grid the vector is
     rounded towards 0 to integers of L2 norm at most the radius in units (checked in integers), and the noise is
     discrete Gaussian with the curve of `additive`: nothing is idealised.
-
     Paper: Balle, Wang 2018, Theorem 8; Canonne, Kamath, Steinke 2020, Theorem 4.
     """
 

@@ -23,16 +23,9 @@ from dprl.privacy.mechanisms.base import INTEGER, Mechanism
 from dprl.privacy.mechanisms.reports import ShuffledReports, UnaryEncoder, choose_step
 from dprl.privacy.mechanisms.sampling import NO_NOISE, SILENT, Noise, fill_noise
 from dprl.privacy.noise_design import Release
+from dprl.privacy.queries import count_layout
 from dprl.privacy.queries.base import RECEIVED, RELEASED, Query, advance_received, advance_sent, count_block, new_cursor
-from dprl.privacy.queries.count_layout import (
-    CountEncoding,
-    CountFamilies,
-    Slots,
-    UserRecord,
-    add_record,
-    collect,
-    one_hot_index,
-)
+from dprl.privacy.queries.count_layout import CountEncoding, CountFamilies, Slots, UserRecord
 from dprl.privacy.randomness.bits import fill_uniform
 from dprl.privacy.randomness.streams import Streams, block_generator, noise_identity
 from dprl.privacy.schedule import EVERY_USER, ReleaseSchedule, release_number, required_release
@@ -119,18 +112,17 @@ def encode(channel: CountChannel, index: Int64Array, value: Float64Array, user: 
     *Formal guarantee.* That of the client's law for any two records; without a law the message is the raw record, for a
     trusted server only. Draws are keyed by `user`: two messages of one user with different contents would share their
     noise, so every user sends one.
-
     Paper: [CZ22] sec. 5.2.
     """
     _start(channel, index, value, user)
     slots, message, noise = channel.slots, channel.message, channel.noise
     if channel.kind == SUMS:
         fill_noise(message, noise, np.uint64(user) * np.uint64(message.shape[0]))
-        add_record(slots, message, index, value, channel.coins)
+        count_layout.add_record(slots, message, index, value, channel.coins)
     else:
         step = choose_step(channel.coins_key, np.uint64(2**63) + np.uint64(user), channel.n_steps)
         message[0] = step
-        hot = one_hot_index(slots, index, value, channel.coins, step)
+        hot = count_layout.one_hot_index(slots, index, value, channel.coins, step)
         encoded = Noise(noise.law, noise.scale, float(hot), noise.key, noise.table, noise.draw)
         fill_noise(message[1:], encoded, np.uint64(user) * np.uint64(slots.block))
 
@@ -146,7 +138,7 @@ def release(channel: CountChannel) -> None:
     if (channel.counter.kind != EXACT or channel.times.shape[0] > 0) and received > 0:
         release_prefix(channel.noisy, channel.totals, channel.counter, number)
     if channel.slots.one_hot != 0:
-        collect(channel.needed, channel.noisy, channel.slots)
+        count_layout.collect(channel.needed, channel.noisy, channel.slots)
     channel.cursor[RELEASED] = received
 
 
@@ -174,8 +166,7 @@ def send_and_aggregate(channel: CountChannel, index: Int64Array, value: Float64A
     Read no counts before the next `release`. The schedule may depend on earlier releases but on no other data of users.
     Without a schedule of releases, later ones are bit for bit those of a run that releases after every user.
 
-    *Formal guarantee.* That of `encode` and `release`: every user is charged, because some prefixes are a function of
-    all of them.
+    *Formal guarantee.* That of `encode` and `release`: every user is charged, as some prefixes are a function of all.
     """
     if channel.kind != SUMS or channel.noise.law != NO_NOISE:
         encode(channel, index, value, user)
@@ -183,7 +174,7 @@ def send_and_aggregate(channel: CountChannel, index: Int64Array, value: Float64A
     else:
         _start(channel, index, value, user)
         advance_received(channel.cursor)
-        add_record(channel.slots, channel.totals, index, value, channel.coins)
+        count_layout.add_record(channel.slots, channel.totals, index, value, channel.coins)
 
 
 # ---- the query ----
@@ -334,7 +325,7 @@ class CountQuery(Query):
 
     def restored(self, channel: CountChannel) -> None:
         if self.encoding.kind == "one_hot":
-            collect(channel.needed, channel.noisy, channel.slots)
+            count_layout.collect(channel.needed, channel.noisy, channel.slots)
 
     def check_record(self, record: UserRecord) -> None:
         expected = (self.families.n_steps, len(self.families.families))
@@ -362,9 +353,7 @@ class CountQuery(Query):
         super().check_message(channel, values)
         whole = not self.encoding.integral or bool((values == np.rint(values)).all())
         if self.report is None and not (whole and values.min() >= 0.0 and values.max() <= channel.n_steps):
-            raise ValueError(
-                f"an episode's counts must lie in 0..{channel.n_steps}, got others; send a record's counts"
-            )
+            raise ValueError(f"an episode's counts must be in 0..{channel.n_steps}, got others; send a record's counts")
 
     def receive_values(self, channel: CountChannel, values: Float64Array) -> None:
         channel.message[:] = values

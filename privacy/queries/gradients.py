@@ -21,18 +21,10 @@ from dprl.privacy.base import Float64Array, Int64Array, LedgerError, TrustModel
 from dprl.privacy.counters import COUNTERS, AnyCounter
 from dprl.privacy.counters.base import CounterState
 from dprl.privacy.counters.release import release_prefix
+from dprl.privacy.mechanisms import vectors
 from dprl.privacy.mechanisms.base import NODE
 from dprl.privacy.mechanisms.sampling import fill_noise
-from dprl.privacy.mechanisms.vectors import (
-    ClippedGaussian,
-    ClippedLaplace,
-    RawVector,
-    VectorMechanism,
-    VectorNoise,
-    fill_estimate,
-    fill_message,
-    fill_shrunk,
-)
+from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace, RawVector, VectorMechanism, VectorNoise
 from dprl.privacy.noise_design import Release
 from dprl.privacy.queries.base import RECEIVED, RELEASED, SENT, Query, advance_received, advance_sent, new_cursor
 from dprl.privacy.randomness.streams import Streams, noise_identity
@@ -81,7 +73,6 @@ def submit(channel: GradientChannel, gradient: Float64Array, submission: int) ->
 
     *Formal guarantee.* That of the mechanism; only the message leaves the agent's side here. With a window of a trusted
     server it is the clipped gradient, for that server only: see `receive`.
-
     Paper: [OT20] Algorithms 2 and 3.
     """
     advance_sent(channel.cursor, submission)
@@ -92,9 +83,9 @@ def submit(channel: GradientChannel, gradient: Float64Array, submission: int) ->
 def _write(window: _Window | None, channel: GradientChannel, gradient: Float64Array, submission: int) -> None:
     """Write the message. `window` is an argument so that without one no code for windows is compiled."""
     if window is not None:
-        fill_shrunk(channel.message, gradient, channel.noise)
+        vectors.fill_shrunk(channel.message, gradient, channel.noise)
     else:
-        fill_message(channel.message, gradient, channel.noise, submission)
+        vectors.fill_message(channel.message, gradient, channel.noise, submission)
 
 
 @no_alloc_kernel
@@ -102,7 +93,6 @@ def receive(channel: GradientChannel, out: Float64Array) -> None:
     """Server side: write the estimate of the gradient into `out` float64[d].
 
     With a window, `out` is the noisy sum of the window's gradients for its last message, and 0 for all others.
-
     Raises LedgerError unless a message was sent and not yet received.
 
     *Formal guarantee.* Post-processing of messages with noise. With a window of a trusted server the noise is that of
@@ -119,14 +109,14 @@ def _read(window: _Window | None, channel: GradientChannel, out: Float64Array) -
     if window is not None:
         _add_to_window(window.counter, window, channel, out)
     else:
-        fill_estimate(out, channel.message, channel.noise)
+        vectors.fill_estimate(out, channel.message, channel.noise)
 
 
 @no_alloc_kernel
 def estimate_all(out: Float64Array, values: Float64Array, noise: VectorNoise) -> None:
     """Server side: write the estimates float64[k, d] of messages float64[k, m]; post-processing."""
     for i in range(out.shape[0]):
-        fill_estimate(out[i], values[i], noise)
+        vectors.fill_estimate(out[i], values[i], noise)
 
 
 # ---- a trusted server's windows ----
@@ -174,7 +164,7 @@ def _add_clipped(
     They are clipped again, because a faulty client could send anything.
     """
     for i in range(values.shape[0]):
-        fill_shrunk(message, values[i], noise)
+        vectors.fill_shrunk(message, values[i], noise)
         for j in range(total.shape[0]):
             total[j] += message[j] / unit
 
@@ -387,7 +377,7 @@ class GradientQuery(Query):
         """Server side: return the content of a message from another process; a trusted server clips it again first."""
         out = np.zeros((1, self.dimension))
         if self.noisy_sides[1]:
-            fill_shrunk(channel.message, values, channel.noise)
+            vectors.fill_shrunk(channel.message, values, channel.noise)
         else:
             channel.message[:] = values
         receive(channel, out[0])

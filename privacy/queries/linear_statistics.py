@@ -93,11 +93,9 @@ def send_statistics(
     features: float64[M, H, D], phi of the visited state and action; targets: float64[M, H], V at the next state;
     corrections: float64[n, H, p], (r_i - <psi, w_i>) psi, read unless rewards are public. Numbers that are not finite
     count as 0. Stages of bound 0 are not sent.
-
     Raises LedgerError unless the user is charged and is the next one to send; ValueError for other shapes.
 
     *Formal guarantee.* That of the query's mechanisms, for any two inputs of the user; see their classes.
-
     Paper: [TH23] Algorithm 1.
     """
     _check_shapes(channel, features, targets, corrections)
@@ -112,10 +110,8 @@ def send_statistics(
             if bound > 0.0:
                 gram.clip_features(channel.feature, features[m, h], bound, channel.clips)
                 target = gram.clip_value(targets[m, h], bound, channel.clips)
-                factors = channel.factors[h]
-                gram.finish_gram(
-                    channel.message[place : place + length], channel.feature, target, factors[0], factors[1]
-                )
+                numbers, factors = channel.message[place : place + length], channel.factors[h]
+                gram.finish_gram(numbers, channel.feature, target, factors[0], factors[1])
                 place += length
     _send_corrections(channel, channel.message[wide:], corrections, user)
 
@@ -131,7 +127,6 @@ def add_statistics(
 
     matrices: float64[M, H, D, D], only the upper triangle and the diagonal are changed; vectors: float64[M, H, D];
     corrections: float64[n, H, p], overwritten; unchanged if rewards are public. Stages of bound 0 are unchanged.
-
     Raises LedgerError without a message to receive, or if a schedule has no release here; ValueError for other shapes.
 
     *Formal guarantee.* Post-processing of messages with noise; else that of the counter, for all releases together.
@@ -158,7 +153,6 @@ def aggregate_statistics(
     """Server side: add the current message without a release; messages with their own noise are added to the sums.
 
     A trusted server leaves its last released sums unchanged, and writes zero corrections: they are in its next release.
-
     Raises LedgerError without a message to receive; ValueError for other shapes.
 
     *Formal guarantee.* That of `add_statistics`, and charged like it.

@@ -53,7 +53,6 @@ def draw_users(channel: SampledChannel) -> Int64Array:
     """Server side: return the users (1-based, int64[m]) who join the next round; for the trusted server only.
 
     Each user joins by a separate coin, a fresh one in every round. A round's draw can be repeated before its release.
-
     Raises LedgerError unless the whole population is charged, or after the last round.
     """
     population, rounds, chance = channel.limits
@@ -93,7 +92,6 @@ class SampledGradientQuery(GradientQuery):
     expected number of users, because the number who joined is secret.
 
     population: number of users, each charged once for all rounds. rounds: maximum number of rounds.
-
     Raises LedgerError for another law than clipped_gaussian, or numbers out of range.
     """
 

@@ -44,7 +44,6 @@ def require_generator(key: np.ndarray) -> None:
     """Raise unless `key` begins with the code of its type's generator. Called before any noise is drawn or released.
 
     A sampler is called by its address, which loses errors, so everything that it would refuse is refused here.
-
     Raises LedgerError for a key that this process inherited by a fork, ValueError for any other array.
     """
     if key[0] == FORKED:

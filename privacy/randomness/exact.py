@@ -63,7 +63,6 @@ def leading_bits(p: Approximation, bits: int) -> int:
 
     The approximation gets more guard bits until both ends of its interval round down to the same integer. This
     terminates for every p that is not a multiple of 2^-bits.
-
     Raises ValueError for a p outside (0, 1), or one that equals such a multiple to 4096 bits.
     """
     guard = 32
