@@ -64,7 +64,6 @@ def plain_plan(counts: Released, bonus: _Bonus, shape: tuple[int, int, int]) -> 
     """Return the greedy policy int64[H, S] and Q float64[H, S, A]; shape: H, S, A.
 
     Estimated transitions are neither normalised nor clipped.
-
     Paper: Garcelon, Perchet, Pike-Burke, Pirotta 2021, LDP-OBI.
     """
     horizon, n_states, _ = shape
@@ -135,7 +134,6 @@ class LDPOBIConfig(TabularMDPConfig):
 
         beta^r = sqrt(2 L/D) + ((alpha+1) c_2 + c_1)/D and beta^p = sqrt(14 S L/D) + (S c_4 + (alpha+1) c_2)/D with
         L = ln(4 pi^2 SAH k^3/(3 beta)); c_1, c_2, c_4 bound the errors of reward, visit and transition counts.
-
         Paper: Garcelon, Perchet, Pike-Burke, Pirotta 2021, LDP-OBI.
         """
         horizon, n_states, n_actions = env.rewards.shape

@@ -82,7 +82,6 @@ def _improve(tables: _Tables, step: float) -> None:
     """Multiply pi(a|s) by exp(step * Q(s, a)) and normalise.
 
     Costs to go are H-h+1 - Q, a shift that the normalisation removes.
-
     Paper: [CZ22] Algorithm 1, line 13.
     """
     n_actions = tables.policy.shape[2]
@@ -139,7 +138,6 @@ def plan(counts: Released, bonus: _Bonus, tables: _Tables) -> tuple[bool, float]
 
     Returns (did the policy change, share of saturated cells). An improvement after n > 1 new episodes is one step of
     length n eta. Before the first episode there is nothing to improve: pi^1 is uniform.
-
     Paper: [CZ22] Algorithm 1, line 13 of the episode before and lines 5-10.
     """
     step = counts.new * bonus.eta
@@ -166,7 +164,6 @@ class PrivateUCBPOConfig(CZ22Config):
         """Return L_c/sqrt(D) + 3 E_1/D + H (L_p/sqrt(D) + (S E_2 + 2 E_1)/D), as its coefficients, and eta.
 
         E_1 bounds errors of visit and reward (or cost) counts, E_2 of transition counts; eta = sqrt(2 ln A/(H^2 K)).
-
         Paper: [CZ22] Lemma 1 and Theorem 1.
         """
         horizon, n_states, n_actions = env.rewards.shape

@@ -61,7 +61,6 @@ def plain_q(step: Float64Array, values: Float64Array, cap: float, bonus: CZ22Bon
 
     Estimated transitions N(s')/D are neither normalised nor clipped, as printed. With E_1 > 0 they sum to less than 1
     and lower estimated rewards and estimated costs alike: only the cost form gains optimism from it.
-
     Paper: [CZ22] eq. (1).
     """
     d = np.maximum(1.0, step[-2] + bonus.e1)
@@ -89,7 +88,6 @@ def optimistic_q(steps: Float64Array, h: int, values: Float64Array, bonus: CZ22B
     """Fill q float64[S*A] for step h, counted from 0, as `plain_q` does.
 
     steps float64[H, S+2, S*A].
-
     Paper: [CZ22] eq. (1).
     """
     step, start, cap = steps[h], 0.0, float(steps.shape[0] - h)
@@ -114,7 +112,6 @@ def plan(counts: Released, bonus: CZ22Bonus, tables: GreedyTables) -> tuple[bool
     """Optimistic value iteration; writes the greedy policy, returns (did it change, share of saturated cells).
 
     Ties go to the lowest action.
-
     Paper: [CZ22] eq. (1) and Algorithm 2, lines 4-10.
     """
     policy, optimistic, q = tables
@@ -173,7 +170,6 @@ class PrivateUCBVIConfig(CZ22Config):
         """Return the bonus L_c/sqrt(D) + 3 E_1/D + H L_c/sqrt(D) + H (S E_2 + 2 E_1)/D, as its coefficients.
 
         E_1 bounds the errors of visit and reward (or cost) counts, E_2 those of transition counts.
-
         Paper: [CZ22] Lemma 2, with L_c of Lemma 1.
         """
         horizon, n_states, n_actions = env.rewards.shape

@@ -62,7 +62,6 @@ def plain_plan(counts: Released, bonus: _Bonus, shape: tuple[int, int, int]) -> 
     """Return the greedy policy int64[H, S] and Q float64[H, S, A]; shape: H, S, A.
 
     Estimated transitions are neither normalised nor clipped.
-
     Paper: Vietri, Balle, Krishnamurthy, Wu 2020, PrivQ.
     """
     horizon, n_states, _ = shape
@@ -123,7 +122,6 @@ class PUCBConfig(TabularMDPConfig):
         """Return conf = (H+1) sqrt(2 ln(K/beta')/max(1, N - E)) + (1+SH)(3 E/N + 2 E^2/N^2), as its coefficients.
 
         beta' = beta/(2SAH); E bounds the errors of all counts.
-
         Paper: Vietri, Balle, Krishnamurthy, Wu 2020, PrivQ.
         """
         horizon, n_states, n_actions = env.rewards.shape

@@ -147,9 +147,8 @@ class FiniteMDP:
     def value(self, policy: ArrayLike) -> NDArray[np.float64]:
         """Return the exact value [H + 1, S] of a policy by backward induction; row H is 0.
 
-        policy: integers [H, S], one action per step and state, or floats [H, S, A], whose rows are
-        probabilities. Raises ValueError on any other shape, on an unknown action, or on a row that is not a
-        distribution.
+        policy: integers [H, S], one action per step and state, or floats [H, S, A], whose rows are probabilities.
+        Raises ValueError on any other shape, an unknown action, or a row that is no distribution.
         """
         array, transitions = np.asarray(policy), self.transitions[: self.layers]
         values = np.empty((self.horizon + 1, self.n_states))

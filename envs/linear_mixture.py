@@ -390,8 +390,7 @@ class RandomMixture:
     uniform on [0, 1], and common to all agents. Episodes start in state 0.
 
     n_states, n_actions (of each agent), horizon: at least 1. n_agents: 1 to 8. dimension: d, kernels of each agent, so
-    phi has n d numbers. seed: at least 0; the same seed gives the same MDP, bit for bit. Raises ValueError on other
-    values.
+    phi has n d numbers. seed: at least 0; equal seeds give equal MDPs, bit for bit. Raises ValueError on other values.
 
     >>> RandomMixture(n_states=6, n_agents=2, n_actions=3, dimension=2).build().features.shape
     (6, 9, 6, 4)

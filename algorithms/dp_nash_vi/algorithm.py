@@ -164,7 +164,6 @@ def plain_payoffs(
 
     step float64[S+1, X]: transitions to s' along (s, a, b), then visits; rewards float64[X]; up, lo float64[S]: V_up
     and V_lo of the next step; cap: H-h+1 (D13).
-
     Paper: [QW24] Algorithm 1, lines 6-11, with eq. (8) and eq. (9).
     """
     noise, middle = bonus.e / (2.0 * len(up)), 0.5 * (up + lo)
@@ -195,7 +194,6 @@ def plan(counts: Released, planner: _NashPlanner, tables: _NashTables) -> tuple[
     """Plan from private counts; returns (True, share of cells with both bounds at their caps).
 
     D13: the caps are H-h+1 and 0, the paper's are H and 0; the rewards of the remaining steps are at most H-h+1.
-
     Paper: [QW24] Algorithm 1, lines 4-17 and 20-22.
     """
     up, lo = tables.optimistic, tables.pessimistic
@@ -287,7 +285,6 @@ def postprocess(step: Float64Array, slack: float, found: _Estimates) -> int:
     The equation sum_s' max(0, n(s') - top + level) = total is solved by Newton's method from above, for all cells at
     once. Levels only fall, so sets of positive counts only shrink, and a cell is done once its set stays the same: at
     most S+2 passes. Differences from the largest count keep the error to a few roundings of the total.
-
     Paper: [QW24] eq. (8).
     """
     counts, totals, top, level, mass, size = found.counts, found.sums, found.top, found.level, found.mass, found.size
@@ -341,7 +338,6 @@ def private_expectations(found: _Estimates, precision: float, upper: Float64Arra
 
     precision: E. upper, lower float64[S]: V_up and V_lo of the next step. The variance is computed around the middle of
     the range of (V_up + V_lo)/2, so its error is a few roundings of the squared range, and it is never negative.
-
     Paper: [QW24] eq. (9), and Algorithm 1, lines 7-11.
     """
     n_states = upper.shape[0]
@@ -512,7 +508,6 @@ def regret(simulator: _GameSimulator, policy: Float64Array) -> float:
     """Return V^{dagger,nu} - V^{mu,dagger} for the marginals mu, nu of the joint `policy` float64[H, S, A, B].
 
     Both players' best responses are exact. Values are weighted by the distribution of the first state.
-
     Paper: [QW24] sec. 2.1.
     """
     horizon, n_states, n_max, n_min = policy.shape
@@ -596,7 +591,6 @@ class _OptimisticNashConfig(TabularConfig[E]):
         """Return c (gamma + Gamma) as its coefficients, E, and the known parts of the game.
 
         With probability 1 - beta/3 errors are at most E/4 (Assumption 3.1, Lemma 5.8); iota = ln(30 H S A B K / beta).
-
         Paper: [QW24] Algorithm 1, lines 2, 8 and 9.
         """
         game = self.game(env)

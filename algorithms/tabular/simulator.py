@@ -34,7 +34,6 @@ def count_families(mdp: FiniteMDP, losses: bool = False) -> CountFamilies:
     """Return N(h,s,a,s'), N(h,s,a) and R(h,s,a), in planning's order; or losses instead of R.
 
     R is the sum of rewards where the paper has costs C; R = N - C, so sensitivity and noise are the same.
-
     Paper: [CZ22] sec. 3.
     """
     return families_of_size(mdp.horizon, mdp.n_states, mdp.n_actions, losses)

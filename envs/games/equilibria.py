@@ -267,7 +267,6 @@ def coarse_correlated_equilibrium(upper: Floats, lower: Floats, scratch: Equilib
     equilibrium, otherwise rounding, and infinity (policy uniform) where an entry is not a number of at most 1e300.
 
     upper, lower: [A, B], the max-player's payoff and the min-player's cost. scratch: of the same A, B.
-
     Paper: [QW24] Algorithm 1.
     """
     n_max, n_min = upper.shape

@@ -35,7 +35,6 @@ def tightest_step(
     weights and m the number of those short of the goal who stay or go forward. So it depends only on the numbers of
     agents at each node and of their moves, on any number of nodes and in any dimension. The step is m and the nodes of
     all agents before and after: 's' the first one, 'j' any in between, 'g' the goal.
-
     Paper: [TH23] Lemma 4.
     """
     # D21: the paper asks for gap < delta only, and its Lemma 4 proves sums, no signs.
@@ -75,7 +74,6 @@ class NetworkMDP:
     node_leave: delta_jj in [0, 1], of not staying in a node in between; the same for all of them.
     node_forward: delta_j,j+1 in [0, node_leave], of going forward from there; that of going back is the rest.
     signs: of theta: positive, or random with equal chances, drawn from sign_seed, at least 0.
-
     Raises ValueError on other values, and unless every probability is at least 0: the gap must be at most
     that of `tightest_step`, which does not depend on q, d and signs; printed is gap < delta only.
 
