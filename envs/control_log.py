@@ -66,8 +66,8 @@ class LoggedControl:
                 found[i, : row.size] = steps[row]
             return found
 
-        parts = [padded(each) for each in (self.observations, self.actions, self.rewards)]
-        return Episodes(*parts, lengths, np.zeros(users.size, dtype=np.bool_))
+        ended = np.zeros(users.size, dtype=np.bool_)
+        return Episodes(padded(self.observations), padded(self.actions), padded(self.rewards), lengths, ended)
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,8 @@ class ControlLog:
 
     Args:
         file: .npz. env_id, kwargs: the simulator, as in `control`; its spaces are those of the log, and policies are
-            evaluated in it. '' for none. horizon: steps of the longest trajectory, a public fact.
-        observation_size, n_actions, action_size: without a simulator, the size of observations, and the number of
+            evaluated in it. horizon: steps of the longest trajectory, a public fact.
+        observation_size, n_actions, action_size: instead of a simulator, the size of observations, and the number of
             discrete actions or the size of continuous ones; public facts, not computed from the records.
         lowest_return, highest_return: public bounds of the sum of rewards, for `sharpness` of `dp_bc`.
     """
@@ -102,20 +102,16 @@ class ControlLog:
         for key in ("lowest_return", "highest_return"):
             require_number(key, getattr(self, key), -1e300)
         sizes = self.observation_size, self.n_actions, self.action_size
-        if self.env_id and any(sizes):
+        if any(sizes) and (not self.observation_size or bool(self.n_actions) == bool(self.action_size)):
             raise ValueError(
-                f"observation_size, n_actions and action_size must be 0 with env_id, got {sizes}; leave them out"
-            )
-        if not self.env_id and (not self.observation_size or bool(self.n_actions) == bool(self.action_size)):
-            raise ValueError(
-                "env_id must be set, or observation_size and either n_actions or action_size, got "
-                f"{sizes}; name the simulator or the sizes"
+                f"observation_size and either n_actions or action_size must be set without a simulator, got {sizes}; "
+                "set them, or leave out all three and name env_id"
             )
         object.__setattr__(self, "_task", self._spaces())
 
     def _spaces(self) -> ControlTask:
         """Return the task, of a simulator or of stated spaces."""
-        if self.env_id:
+        if not self.observation_size:
             return Control(self.env_id, self.horizon, self.kwargs).build()
         observed = spaces.Box(-np.inf, np.inf, (self.observation_size,))
         taken: Space = spaces.Box(-np.inf, np.inf, (self.action_size,))
@@ -183,6 +179,7 @@ def log_trajectories(episodes: Iterable[Any], file: str | Path, **settings: Any)
     spec = ControlLog(str(file), **settings)
     task: ControlTask = spec._task  # type: ignore[attr-defined]
     first = getattr(task.taken, "start", 0)
+    found: list[Any]
     rows: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = []
     for each in episodes:
         found = [each.get(k) if isinstance(each, Mapping) else getattr(each, k, None) for k in list(_ARRAYS)[:3]]

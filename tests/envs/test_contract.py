@@ -17,7 +17,7 @@ from dprl.envs.dynamics import roll_out
 
 ALPHA = 1e-6
 # Without a file there is nothing to build: tests/algorithms/test_logged_vi.py, tests/envs/test_linear_mixture.py.
-NAMES = sorted({*ENVIRONMENTS} - {*LOGS, "mixture_file"})
+NAMES = sorted({*ENVIRONMENTS} - {*LOGS, "control_log", "mixture_file"})
 # Those that are arrays of transitions and rewards.
 TABLES = sorted({*MDPS, *GAMES, *MIXTURES} - {"mixture_file"})
 # The field that makes the environment large, where it is not n_states, and those whose horizon is their size.

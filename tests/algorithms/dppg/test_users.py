@@ -31,8 +31,8 @@ from dprl.privacy.threat_models import CARRIED
 SECRET = "the user of state 42"
 
 
-def learner(noise: NoiseConfig) -> Any:
-    config, env = DPPGConfig(users_per_update=5, hidden="4"), Control(horizon=10).build()
+def learner(noise: NoiseConfig, horizon: int = 10) -> Any:
+    config, env = DPPGConfig(users_per_update=5, hidden="4"), Control(horizon=horizon).build()
     streams = Streams(0, "users", noise)
     privatizer = config.privatizer(env, GradientPrivacy("jdp", 1.0, 1e-6, "clipped_gaussian"), 20, streams)
     return config.build(env, privatizer, 20, streams)
@@ -138,7 +138,7 @@ def test_an_environment_is_tried_before_there_are_users(monkeypatch: pytest.Monk
 
 def test_the_score_of_a_segment_is_the_mean_of_its_users() -> None:
     """So the scores of two segments, weighted by their users, add up to that of both."""
-    whole, parts = learner(NoiseConfig()), learner(NoiseConfig())
+    whole, parts = learner(NoiseConfig(), 40), learner(NoiseConfig(), 40)
     scores = [(users, parts.learn(users)[SCORE.name]) for users in (3, 12, 5)]
     summed = sum(users * score for users, score in scores)
     assert summed == pytest.approx(20 * whole.learn(20)[SCORE.name], rel=1e-12)
