@@ -76,7 +76,7 @@ class ControlLog:
 
     Args:
         file: .npz. env_id, kwargs: the simulator, as in `control`; its spaces are those of the log, and policies are
-            evaluated in it. horizon: steps of the longest trajectory, a public fact.
+            evaluated in it; '' is CartPole-v1. horizon: steps of the longest trajectory, a public fact.
         observation_size, n_actions, action_size: instead of a simulator, the size of observations, and the number of
             discrete actions or the size of continuous ones; public facts, not computed from the records.
         lowest_return, highest_return: public bounds of the sum of rewards, for `sharpness` of `dp_bc`.
@@ -86,7 +86,7 @@ class ControlLog:
     builds: ClassVar[type[Env]] = LoggedControl
 
     file: str = "trajectories.npz"
-    env_id: str = "CartPole-v1"
+    env_id: str = ""
     horizon: int = 200
     kwargs: str = ""
     observation_size: int = 0
@@ -102,17 +102,20 @@ class ControlLog:
         for key in ("lowest_return", "highest_return"):
             require_number(key, getattr(self, key), -1e300)
         sizes = self.observation_size, self.n_actions, self.action_size
+        if any(sizes) and self.env_id:
+            raise ValueError(f"env_id must be left out with sizes, got {self.env_id!r}; sizes are for logs without it")
         if any(sizes) and (not self.observation_size or bool(self.n_actions) == bool(self.action_size)):
             raise ValueError(
                 f"observation_size and either n_actions or action_size must be set without a simulator, got {sizes}; "
                 "set them, or leave out all three and name env_id"
             )
-        object.__setattr__(self, "_task", self._spaces())
+        self.task  # noqa: B018 - refuses an unknown simulator
 
-    def _spaces(self) -> ControlTask:
-        """Return the task, of a simulator or of stated spaces."""
+    @property
+    def task(self) -> ControlTask:
+        """The task, of a simulator or of stated spaces alone."""
         if not self.observation_size:
-            return Control(self.env_id, self.horizon, self.kwargs).build()
+            return Control(self.env_id or Control.env_id, self.horizon, self.kwargs).build()
         observed = spaces.Box(-np.inf, np.inf, (self.observation_size,))
         taken: Space = spaces.Box(-np.inf, np.inf, (self.action_size,))
         if self.n_actions:
@@ -121,7 +124,7 @@ class ControlLog:
 
     def build(self) -> LoggedControl:
         """Read the file. Raises ValueError if it is invalid; the message contains no value of a user's record."""
-        task: ControlTask = self._task  # type: ignore[attr-defined]
+        task = self.task
         if not Path(self.file).is_file():
             raise ValueError(f"file must be an .npz of trajectories, got no file {self.file!r}; give its absolute path")
         try:
@@ -144,14 +147,14 @@ class ControlLog:
                 raise self._wrong(key, rule, "write the file with log_trajectories and the same sizes")
         if lengths.size == 0 or lengths.min() < 1 or lengths.max() > task.horizon:
             raise self._wrong("lengths", f"must be in 1..{task.horizon}, got another", "raise horizon")
-        whole = not task.n_actions or (actions.dtype.kind in "iu" and (actions >= 0).all())
+        whole = not task.n_actions or actions.dtype.kind in "iu"
         with np.errstate(all="ignore"):  # a warning would tell of a value
             steps = (
                 observations.astype(np.float32),
                 actions.astype(np.int64 if task.n_actions else np.float32),
                 rewards.astype(np.float64),
             )
-        whole = whole and (not task.n_actions or steps[1].max() < task.n_actions)
+        whole = whole and (not task.n_actions or bool(steps[1].min() >= 0 and steps[1].max() < task.n_actions))
         if not (whole and all((np.abs(each) < _LARGEST).all() for each in steps)):
             raise self._wrong(
                 "steps", "must be finite numbers, and actions in 0..n_actions - 1, got another", "correct it"
@@ -167,7 +170,8 @@ def log_trajectories(episodes: Iterable[Any], file: str | Path, **settings: Any)
     """Write trajectories of real users to a file, one each, and return the `env` of an experiment with `dp_bc`.
 
     A trajectory of n steps has `observations` [n, ...] or [n + 1, ...], `actions` [n] or [n, ...] and `rewards` [n], as
-    attributes (an episode of Minari) or as keys. Steps after `horizon` are left out.
+    attributes (an episode of Minari) or as keys. Steps after `horizon` are left out; it is required, and so is `env_id`
+    or the sizes.
 
     file: .npz. settings: the others of `control_log`.
 
@@ -176,30 +180,39 @@ def log_trajectories(episodes: Iterable[Any], file: str | Path, **settings: Any)
     file = Path(file)
     if file.suffix != ".npz" or not file.parent.is_dir():
         raise ValueError(f"file must be an .npz in a folder that exists, got {str(file)!r}; write e.g. users.npz")
+    if "horizon" not in settings or not {"env_id", "observation_size"} & {*settings}:
+        raise ValueError("horizon, and env_id or observation_size, must be given, got none; they are public facts")
     spec = ControlLog(str(file), **settings)
-    task: ControlTask = spec._task  # type: ignore[attr-defined]
+    task = spec.task
     first = getattr(task.taken, "start", 0)
-    found: list[Any]
-    rows: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = []
+    rows: list[list[NDArray[Any]]] = []
     for each in episodes:
-        found = [each.get(k) if isinstance(each, Mapping) else getattr(each, k, None) for k in list(_ARRAYS)[:3]]
-        try:
-            n = min(len(found[1]), task.horizon)
-            taken = np.asarray(found[1])[:n]
-            with np.errstate(all="ignore"):
-                seen, paid = task.flat(np.asarray(found[0])[:n]), np.asarray(found[2], dtype=np.float64)[:n]
-                taken = taken - first if task.n_actions else taken.astype(np.float32).reshape(n, -1)
-        except (TypeError, ValueError, IndexError):
-            n = 0
-        if n == 0 or seen.shape != (n, task.observation_size) or paid.shape != (n,):
-            raise ValueError(
-                f"episodes must have observations of size {task.observation_size}, actions and rewards, one for each "
-                "step, as attributes or as keys, got others; name and convert them so"
-            )
-        rows.append((seen, taken, paid))
+        row = []
+        for key in ("observations", "actions", "rewards"):
+            given = each.get(key) if isinstance(each, Mapping) else getattr(each, key, None)
+            try:
+                with np.errstate(all="ignore"):
+                    array = np.asarray(given)
+                    row.append(task.flat(array) if key == "observations" else array)
+            except (TypeError, ValueError, IndexError):
+                row.append(np.zeros(0))
+        seen, taken, paid = row
+        n, size, k = len(paid) if paid.ndim else 0, task.observation_size, task.action_size
+        for key, fits, rule in (
+            ("rewards", paid.shape == (n,) and n > 0 and paid.dtype.kind in "iuf", "one number a step, at least one"),
+            ("actions", taken.size == n * max(k, 1) and taken.dtype.kind in "iuf", f"{max(k, 1)} numbers a step"),
+            ("observations", seen.ndim == 2 and len(seen) in (n, n + 1) and seen.shape[1] == size,
+             f"{size} numbers a step, at most one step more than rewards"),
+        ):  # fmt: skip
+            if not fits:
+                raise ValueError(f"{key} of each episode must be {rule}, got others; name and convert them so")
+        n = min(n, task.horizon)
+        with np.errstate(all="ignore"):
+            taken = taken.reshape(-1)[:n] - first if task.n_actions else taken.reshape(-1, k)[:n].astype(np.float32)
+        rows.append([seen[:n], taken, paid[:n].astype(np.float64)])
     if not rows:
         raise ValueError("episodes must hold at least one, got none; log them first")
-    arrays = {key: np.concatenate([row[i] for row in rows]) for i, key in enumerate(list(_ARRAYS)[:3])}
+    arrays = dict(zip(_ARRAYS, map(np.concatenate, zip(*rows, strict=True)), strict=False))
     arrays["lengths"] = np.array([len(row[2]) for row in rows], dtype=np.int64)
     with TemporaryDirectory(dir=file.parent) as folder:  # a full disk must not destroy an existing file
         written = Path(folder, file.name)

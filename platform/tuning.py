@@ -74,6 +74,9 @@ class _Trial(tune.Trainable):
         if len(cells) != 1:
             remedy = "set the keys with grid_search in param_space"
             raise broken_rule("config", "must be one cell for each trial", f"a grid of {len(cells)}", remedy)
+        if getattr(cells[0].env.builds, "holds_records", False) and cells[0].privacy.model != "none":
+            rule = "must not hold users' records in a search: each trial is one more release of them"
+            raise broken_rule("env", rule, cells[0].env.name, "write one config per release")
         return cells[0]
 
     @classmethod

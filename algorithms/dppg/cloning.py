@@ -61,6 +61,9 @@ class DPBCConfig(RoundsConfig):
     ) -> GradientPrivatizer:
         """Return the privatizer of this number of updates. Raises ValueError if the log has another number of users."""
         require_update("users_per_update", self.users_per_update, episodes)
+        if privacy.sampling == "poisson" and privacy.population != env.n_users:
+            n = privacy.population
+            raise ValueError(f"population must be {env.n_users}, the users in the log, got {n}; correct it")
         if self.sharpness and not env.returns[0] < env.returns[1]:
             raise ValueError(
                 f"sharpness must be 0 without bounds of returns, got {self.sharpness:g}; set env.lowest_return and "
@@ -73,8 +76,6 @@ class DPBCConfig(RoundsConfig):
         dimension = self.network(env.task).dimension
         layout = GradientLayout(dimension, self.users_per_update, (_OTHERS, TIMING_DETAILS), draws=True, paper=False)
         found = replace(privacy, release_scores="none").build(layout, episodes, streams)  # there are no scores to read
-        if found.query.sampled and found.n_users != env.n_users:
-            raise ValueError(f"population must be {env.n_users}, the users in the log, got {found.n_users}; correct it")
         if found.n_users > env.n_users:
             most = env.n_users * found.submissions
             raise ValueError(

@@ -240,7 +240,9 @@ def _check_played(experiment: Experiment) -> None:
             raise ValueError(f"noise.entropy must be os with env {env.name}, got {experiment.noise.entropy}; {remedy}")
         # The noise of sampled rounds is not whole numbers, so they are never fit for a release.
         if logged and not experiment.release and getattr(experiment.privacy, "sampling", "") != "poisson":
-            remedy = "its records are real users': write release: true"
+            remedy = "it holds records of real users: write release: true"
+            if algorithm.releases == "gradients":
+                remedy += ", or draw users with privacy.sampling: poisson"
             raise ValueError(f"release must be true with env {env.name}, got False; {remedy}")
         return
     fitting = sorted(name for name, spec in ENVIRONMENTS.items() if fits(spec.builds, algorithm.plays))

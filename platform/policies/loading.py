@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprl.atomic_files import read_arrays
-from dprl.envs import CartPoleGravity, Control, Env, FiniteMDP, LinearMixtureMDP, MarkovGame
+from dprl.envs import CartPoleGravity, Control, ControlLog, Env, FiniteMDP, LinearMixtureMDP, MarkovGame
 from dprl.platform.errors import UserError, broken_rule
 from dprl.platform.policies.networks import ActorCriticPolicy, ControlPolicy
 from dprl.platform.policies.tabular import GamePolicy, TabularPolicy, TeamPolicy
@@ -44,9 +44,10 @@ def load_policy(path: str | Path, seed: int | None = None, generator: np.random.
     table, experiment = _table(folder.policy_file, seed), folder.experiment()
     env, drawn = experiment.env, generator or np.random.default_rng()
     try:
-        if isinstance(env, Control):
+        if isinstance(env, Control | ControlLog):
             algorithm: Any = experiment.algorithm
-            return ControlPolicy(table, env, drawn, algorithm.network(env.build()))
+            task = env.task if isinstance(env, ControlLog) else env.build()
+            return ControlPolicy(table, env, drawn, algorithm.network(task))
         plays = experiment.algorithm.plays
         if plays in POLICIES:
             return POLICIES[plays](table, env, drawn)

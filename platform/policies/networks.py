@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
+from gymnasium.wrappers import TimeLimit
 from numpy.typing import ArrayLike, NDArray
 
 from dprl.algorithms.dppg.network import Network
-from dprl.envs import CartPoleGravity, Control, ControlTask, EnvConfig
+from dprl.envs import CartPoleGravity, Control, ControlLog, ControlTask, EnvConfig
 from dprl.platform.policies.tabular import GymnasiumPolicy
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ class ControlPolicy:
     """
 
     parameters: NDArray[np.float64] = field(repr=False)
-    env: Control
+    env: Control | ControlLog
     generator: np.random.Generator
     network: Network
 
@@ -140,19 +141,21 @@ class ControlPolicy:
         return self._action(observation, self.generator)
 
     def make_env(self) -> gymnasium.Env[Any, Any]:
-        """Make the policy's Gymnasium environment."""
-        return gymnasium.make(self.task.entry, **self.task.arguments)
+        """Make the policy's Gymnasium environment, with the run's horizon. Raises ValueError for a log without one."""
+        if self.task.entry.entry_point is None:
+            raise ValueError("env_id must be set for an environment, got a log without a simulator; make your own")
+        return TimeLimit(gymnasium.make(self.task.entry, **self.task.arguments), self.task.horizon)
 
     @cached_property
     def task(self) -> ControlTask:
         """The environment's task."""
-        return self.env.build()
+        return self.env.task if isinstance(self.env, ControlLog) else self.env.build()
 
     def _action(self, observation: ArrayLike, rng: np.random.Generator | None) -> Any:  # noqa: ANN401
         shape = self.task.observed.shape
         given = np.asarray(observation)
         if given.shape != shape or not np.isfinite(given).all():
-            rule = f"observation must be one of {self.env.env_id}, finite numbers of shape {shape}"
+            rule = f"observation must be one of {self.task.entry.id}, finite numbers of shape {shape}"
             raise ValueError(f"{rule}, got {given.shape}; call the policy once for each observation")
         act = self.network.acting(self.parameters, rng, tensors=False)
         return self.task.to_env(act(self.task.flat(given[np.newaxis])))[0]

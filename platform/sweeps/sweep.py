@@ -472,6 +472,8 @@ def compile_kernels(experiments: Sequence[Experiment], say: Callable[[str], None
     # One experiment for each combination of named parts; sizes and scales need no separate code.
     kinds: dict[frozenset[tuple[str, object]], Experiment] = {}
     for experiment in experiments:
+        if getattr(experiment.env.builds, "holds_records", False):
+            continue  # no user is read before a charge
         parts = frozenset(item for item in experiment.parameters().items() if isinstance(item[1], str))
         kinds.setdefault(parts, experiment)
     for experiment in kinds.values():

@@ -493,11 +493,12 @@ class CountQuery(Query):
         heads = np.zeros(value.shape, dtype=np.int64)
         heads[:, tossed] = coins.binomial(visitors[:, None], value[:, tossed])
         _add(slots, sums, step, cell, visitors, value, heads)
-        if sizes is not None and isinstance(report, UnaryEncoder):
+        if isinstance(report, UnaryEncoder):
+            assert sizes is not None
             bits = report.encoding.sum_of_bits(sums.reshape(horizon, -1).astype(np.int64), sizes, noise)
             estimates = (bits - sizes[:, None] * channel.shift) * channel.factor
             sums = estimates.reshape(-1, channel.totals.shape[0]).sum(axis=0)
-        elif isinstance(report, Mechanism):
+        elif report is not None:
             sums += report.sum_of_draws(users, sums.shape[0], noise)
         channel.totals[:] += sums
 

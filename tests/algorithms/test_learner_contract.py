@@ -59,7 +59,7 @@ ENVS: dict[type[Env], Env] = {
     LinearMixtureMDP: NetworkMDP(dimension=3, signs="random", horizon=4).build(),
     LoggedControl: LoggedControl(
         "control_log",
-        ControlLog(env_id="CartPole-v1", horizon=3)._task,  # type: ignore[attr-defined]
+        ControlLog(env_id="CartPole-v1", horizon=3).task,
         observations=np.random.default_rng(1).standard_normal((150, 4)).astype(np.float32),
         actions=np.random.default_rng(2).integers(2, size=150),
         rewards=np.random.default_rng(3).random(150),

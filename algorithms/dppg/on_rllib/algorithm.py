@@ -254,9 +254,11 @@ class _Round:
         return Batch(lease, slots, self._theta[np.newaxis], np.zeros_like(slots), self._agents[slots - 1])
 
     def receive(self, slots: Int64Array, reply: Reply) -> None:
-        if type(reply[0]) is not PrivateMessages or len(reply[0]) != len(slots):
+        found = reply[0]
+        whole = type(found) is PrivateMessages and found.values.shape == (len(slots), self._theta.size)
+        if not whole or found.first != self._before + slots[0]:
             raise LedgerError("a runner must send one update for each of its users")
-        self.updates[slots - 1], self.applied = reply[0].values, self.applied + len(slots)
+        self.updates[slots - 1], self.applied = found.values, self.applied + len(slots)
         if reply[1] is not None:
             self.played[slots - 1] = reply[1]
 

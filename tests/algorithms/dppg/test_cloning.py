@@ -67,9 +67,10 @@ def test_a_log_holds_each_users_steps_up_to_the_horizon(tmp_path: Path) -> None:
     [
         ({"actions": np.array([0, 5, 0])}, "steps must be finite numbers, and actions in 0..n_actions - 1"),
         ({"rewards": np.array([0.0, np.nan, 0.0])}, "steps must be finite numbers"),
-        ({"rewards": np.zeros(2)}, "episodes must have observations of size 3, actions and rewards, one for each step"),
-        ({"observations": np.zeros((3, 2))}, "episodes must have observations of size 3"),
-        ({"actions": None}, "episodes must have observations of size 3"),
+        ({"rewards": np.zeros(2)}, "^actions of each episode must be 1 numbers a step"),
+        ({"observations": np.zeros((3, 2))}, "^observations of each episode must be 3 numbers a step"),
+        ({"observations": np.zeros((5, 3))}, "^observations of each episode must be 3 numbers a step"),
+        ({"actions": None}, "^actions of each episode must be 1 numbers a step"),
     ],
 )
 def test_a_wrong_log_is_refused_without_its_values_and_nothing_is_written(
