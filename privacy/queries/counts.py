@@ -493,12 +493,11 @@ class CountQuery(Query):
         heads = np.zeros(value.shape, dtype=np.int64)
         heads[:, tossed] = coins.binomial(visitors[:, None], value[:, tossed])
         _add(slots, sums, step, cell, visitors, value, heads)
-        if isinstance(report, UnaryEncoder):
-            assert sizes is not None
+        if isinstance(report, UnaryEncoder) and sizes is not None:
             bits = report.encoding.sum_of_bits(sums.reshape(horizon, -1).astype(np.int64), sizes, noise)
             estimates = (bits - sizes[:, None] * channel.shift) * channel.factor
             sums = estimates.reshape(-1, channel.totals.shape[0]).sum(axis=0)
-        elif report is not None:
+        elif report is not None and not isinstance(report, UnaryEncoder):
             sums += report.sum_of_draws(users, sums.shape[0], noise)
         channel.totals[:] += sums
 

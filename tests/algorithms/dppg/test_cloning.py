@@ -13,6 +13,9 @@ import torch
 from dprl.algorithms import DPBCConfig
 from dprl.algorithms.base import Float64Array
 from dprl.envs import ControlLog, LoggedControl, log_trajectories
+from dprl.platform.configs.config import cells_of, require_one_release
+from dprl.platform.errors import UserError
+from dprl.platform.tuning import trainable
 from dprl.privacy import GradientPrivacy, Streams
 
 SIZES: dict[str, Any] = {"horizon": 12, "observation_size": 3, "n_actions": 2}
@@ -145,6 +148,35 @@ def test_replacing_a_user_changes_the_round_of_this_user_only(tmp_path: Path) ->
     for until, same in ((20, True), (30, False)):
         one, two = (learned(env, GradientPrivacy("none"), until) for env in (first, other))
         assert np.array_equal(one, two) is same
+
+
+def test_a_log_is_released_once_under_secret_noise(tmp_path: Path) -> None:
+    log_trajectories(users(40), tmp_path / "users.npz", **SIZES)
+    drawn = {"model": "jdp", "epsilon": 1.0, "delta": 1e-6, "sampling": "poisson", "population": 40}
+    turns = {"model": "jdp", "epsilon": 1.0, "delta": 1e-6, "release_scores": "none"}
+    raw: dict[str, Any] = {
+        "name": "cloned",
+        "algorithm": {"name": "dp_bc", "users_per_update": 10, "hidden": "4"},
+        "env": {"name": "control_log", "file": str(tmp_path / "users.npz"), **SIZES},
+        "privacy": drawn,
+        "noise": {"entropy": "os"},
+        "episodes": 40,
+        "seeds": 1,
+    }
+    exact = {"noise": {"arithmetic": "exact", "entropy": "os"}, "release": True}
+    for change in ({}, {"privacy": turns, **exact}):
+        assert cells_of(raw | change)[0].certificate().to_dict()["verdict"] == "holds"
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"seeds": 2}, "seeds: must be 1"),
+        ({"noise": {}}, "noise.entropy must be os"),
+        ({"privacy": turns}, "release must be true"),
+        ({"privacy": drawn | {"epsilon": {"grid_search": [1.0, 2.0]}}}, "must have one private cell"),
+    ]
+    for change, rule in refused:
+        with pytest.raises(UserError, match=rule):
+            require_one_release(cells_of(raw | change))
+    with pytest.raises(UserError, match="must not hold users' records in a search"):
+        trainable(raw).experiment({"seed": 3})
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from mlflow.tracking import MlflowClient
 
 from dprl.algorithms import ALGORITHMS, Metric
 from dprl.algorithms.base import REGRET, SATURATED
-from dprl.envs import ENVIRONMENTS, LoggedEpisodes
+from dprl.envs import ENVIRONMENTS
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.errors import UserError
 from dprl.platform.results.cells import read_cells
@@ -32,9 +32,9 @@ SENTINEL = 987654.321
 SIMULATED = [
     name
     for name, config in ALGORITHMS.items()
-    if config.plays is not LoggedEpisodes and config.releases != "statistics"
+    if not hasattr(config.plays, "holds_records") and config.releases != "statistics"
 ]
-"""tests/algorithms/test_logged_vi.py tests a release of logged_vi."""
+"""test_logged_vi.py and dppg/test_cloning.py in tests/algorithms test releases of logs."""
 FIRST_OF_QUERIES = {ALGORITHMS[name].releases: name for name in reversed(SIMULATED)}.values()
 COVERED = {
     # Exact values of published policies in the public simulator.

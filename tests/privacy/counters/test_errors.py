@@ -115,7 +115,7 @@ def test_bounds_grow_with_items_cells_and_certainty(name: str) -> None:
     bound = BOUNDS[name]
     assert bound(3, 10, 0.1) < bound(40, 10, 0.1) < bound(700, 10, 0.1)
     assert bound(700, 10, 0.99) < bound(700, 10, 0.1) < bound(700, 1000, 0.1) < bound(700, 1000, 1e-20)
-    with pytest.raises(ValueError, match="beta must be at least 1e-30"):
+    with pytest.raises(ValueError, match=r"beta must lie in .1e-30, 1\)"):
         bound(10, 10, 1e-31)
     with pytest.raises(ValueError, match="n_cells must be at least 1, got 0"):
         bound(10, 0, 0.1)
@@ -125,7 +125,7 @@ def test_what_cannot_be_bounded_is_refused() -> None:
     for n_items in (1, 1000):
         with pytest.raises(ValueError, match="law must be one with a known error bound, got uniform"):
             running_sum_bound(n_items, Uniform(1.0), 1, 0.1)
-    with pytest.raises(ValueError, match="p and q must satisfy"):
+    with pytest.raises(ValueError, match="p and q must have"):
         unary_cell_bound(10, UnaryCell(0.3, 0.3, 1, 1), 1, 0.1)
 
 

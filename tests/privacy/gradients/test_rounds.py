@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprl.privacy import GradientLayout, GradientPrivacy, LedgerError, NoiseConfig, Privatizer, Streams, SubmissionRange
+from dprl.privacy import GradientLayout, GradientPrivacy, LedgerError, NoiseConfig, Privatizer, Streams
 from dprl.privacy.counters import COUNTERS, BinaryTree, BufferedToeplitz
 from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace
@@ -354,7 +354,10 @@ def test_clients_are_not_leased_to_and_those_of_the_server_only_clip() -> None:
     with pytest.raises(LedgerError, match="gradients with model: jdp come from the compiled loop"):
         made.lease(1)
     assert made.charged == 0
-    message = made.new_client().send(SubmissionRange(1, 1, made.n_users, made.issuer), np.full((1, 3), 9.0))
+    with pytest.raises(LedgerError, match="only sampled rounds of a charged population"):
+        made.clipped_by_runners(1, 1)
+    made = charged()
+    message = made.new_client().send(made.clipped_by_runners(1, 1), np.full((1, 3), 9.0))
     assert np.linalg.norm(message.values) == pytest.approx(made.query.law.largest_norm)
     with pytest.raises(LedgerError, match="lease it first"):
         made.accept(message)

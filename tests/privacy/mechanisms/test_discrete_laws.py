@@ -15,6 +15,7 @@ from dprl.privacy.mechanisms import discrete_laplace
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian, discrete_gaussian_table
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace, discrete_laplace_table, fill_discrete_laplace
 from dprl.privacy.mechanisms.sampling import Noise, fill_noise
+from dprl.privacy.randomness import exact
 from dprl.privacy.randomness.bits import CHACHA20, SPLITMIX64, fill_bits
 from dprl.privacy.randomness.exact import RESERVED, bernoulli
 from dprl.privacy.randomness.streams import Streams
@@ -184,7 +185,7 @@ def test_no_two_draws_share_a_word(scale: float, monkeypatch: pytest.MonkeyPatch
     toss = getattr(bernoulli, "py_func", bernoulli)
     monkeypatch.setattr(discrete_laplace, "fill_bits", record)
     monkeypatch.setitem(toss.__globals__, "fill_bits", record)
-    monkeypatch.setattr(discrete_laplace, "bernoulli", toss)
+    monkeypatch.setattr(exact, "bernoulli", toss)
     table, n = discrete_laplace_table(scale), 40
     words = int(table[0])
     fill(np.empty(n), DiscreteLaplace(3.0).noise(key(6))._replace(table=table), np.uint64(3))
