@@ -166,6 +166,9 @@ class GradientCollection(Algorithm):
         shown = (self.results_key, ENV_RUNNER_RESULTS, EVALUATION_RESULTS, STEPS_LIFETIME, "config")
         # Few columns in the tables of Tune and MLflow.
         result = {name: found[name] for name in shown if name in found}
+        if self._played:  # not in RLlib's metrics: restored ones are nan, and runners want the steps as an integer
+            result |= {STEPS_LIFETIME: self._steps}
+            result[ENV_RUNNER_RESULTS] = {**result.get(ENV_RUNNER_RESULTS, {}), STEPS_LIFETIME: self._steps}
         return result | {"done": self.submissions >= self.config.n_submissions}
 
     def evaluate(self, parallel_train_future: object = None) -> dict[str, Any]:  # noqa: ARG002 - as RLlib's
@@ -298,8 +301,7 @@ class GradientCollection(Algorithm):
         if self._played:
             score = float(np.concatenate(self._played)[:, 0].mean())
             values |= self.config.score_metrics(self._score_tracker) | {SCORE.name: score, "failed": self._failed}
-            for name, value in ((EPISODE_RETURN_MEAN, score), (STEPS_LIFETIME, self._steps)):
-                self.metrics.log_value((ENV_RUNNER_RESULTS, name), value, window=1)
+            self.metrics.log_value((ENV_RUNNER_RESULTS, EPISODE_RETURN_MEAN), score, window=1)
         for name, value in values.items():
             self.metrics.log_value((self.results_key, name), value, window=1)
 
