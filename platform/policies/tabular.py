@@ -11,16 +11,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dprl.envs import (
-    Env,
-    EnvConfig,
-    FiniteMDP,
-    LinearMixtureEnv,
-    LinearMixtureMDP,
-    MarkovGame,
-    MarkovGameEnv,
-    played,
-)
+from dprl.envs import Env, EnvConfig, FiniteMDP, LinearMixtureEnv, LinearMixtureMDP, MarkovGame, MarkovGameEnv, played
 
 
 class GymnasiumPolicy:

@@ -23,14 +23,7 @@ from numba import NumbaError
 
 from dprl import __version__
 from dprl.algorithms import Learner
-from dprl.atomic_files import (
-    read_arrays,
-    remove_leftovers,
-    write_arrays,
-    write_atomically,
-    write_json,
-    write_text,
-)
+from dprl.atomic_files import read_arrays, remove_leftovers, write_arrays, write_atomically, write_json, write_text
 from dprl.platform.audits import attached_audit
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.configs.memory import seeds_at_once
@@ -57,10 +50,7 @@ CELL_ERRORS = (UserError, *PLUGIN_ERRORS)
 
 _LEARNER, _POLICIES = "learner/", "policies/"
 _LONGEST_DAMAGE = 100
-_OF_ATTEMPTS = {
-    *("attempts", "users_asked_again", "users", "proved", "verdict", "factor"),
-    "episodes_per_user",
-}
+_OF_ATTEMPTS = {*("attempts", "users_asked_again", "users", "proved", "verdict", "factor"), "episodes_per_user"}
 """Fields of a certificate that depend on how often a seed was started again."""
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, zipfile.BadZipFile)
 """Errors of reading a damaged checkpoint."""
@@ -129,13 +119,7 @@ class CellRun:
     `seeds_at_once` gives the number of seeds that learn at once.
     """
 
-    def __init__(
-        self,
-        experiment: Experiment,
-        folder: CellFolder,
-        excluded: Sequence[str] = (),
-        cpus: int = 1,
-    ) -> None:
+    def __init__(self, experiment: Experiment, folder: CellFolder, excluded: Sequence[str] = (), cpus: int = 1) -> None:
         self.experiment = experiment
         self.folder = folder
         self._excluded = excluded

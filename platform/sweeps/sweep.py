@@ -25,14 +25,7 @@ from dprl.platform.program import command, sigterm_as_ctrl_c
 from dprl.platform.ray_token import require_reachable
 from dprl.platform.results.cell_folder import CellResults, DamagedCellError
 from dprl.platform.results.home import storage_words
-from dprl.platform.results.layout import (
-    Grid,
-    SweepCell,
-    SweepLayout,
-    lost_charges,
-    require_journals,
-    require_name,
-)
+from dprl.platform.results.layout import Grid, SweepCell, SweepLayout, lost_charges, require_journals, require_name
 from dprl.platform.results.summary import summary_row
 from dprl.platform.sweeps.cell import CELL_ERRORS, LockedCell, cause_of, second_release
 from dprl.platform.sweeps.events import CellEvent, CellProgress, RayLostError
