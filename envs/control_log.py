@@ -76,7 +76,7 @@ class ControlLog:
 
     Args:
         file: .npz. env_id, kwargs: the simulator, as in `control`; its spaces are those of the log, and policies are
-            evaluated in it; '' is CartPole-v1. horizon: steps of the longest trajectory, a public fact.
+            evaluated in it. horizon: steps of the longest trajectory, a public fact.
         observation_size, n_actions, action_size: instead of a simulator, the size of observations, and the number of
             discrete actions or the size of continuous ones; public facts, not computed from the records.
         lowest_return, highest_return: public bounds of the sum of rewards, for `sharpness` of `dp_bc`.
@@ -104,18 +104,18 @@ class ControlLog:
         sizes = self.observation_size, self.n_actions, self.action_size
         if any(sizes) and self.env_id:
             raise ValueError(f"env_id must be left out with sizes, got {self.env_id!r}; sizes are for logs without it")
-        if any(sizes) and (not self.observation_size or bool(self.n_actions) == bool(self.action_size)):
+        if not self.env_id and (not self.observation_size or bool(self.n_actions) == bool(self.action_size)):
             raise ValueError(
-                f"observation_size and either n_actions or action_size must be set without a simulator, got {sizes}; "
-                "set them, or leave out all three and name env_id"
+                f"env_id must be set, or observation_size and either n_actions or action_size, got {sizes}; name the "
+                "simulator or the sizes"
             )
         self.task  # noqa: B018 - refuses an unknown simulator
 
     @property
     def task(self) -> ControlTask:
         """The task, of a simulator or of stated spaces alone."""
-        if not self.observation_size:
-            return Control(self.env_id or Control.env_id, self.horizon, self.kwargs).build()
+        if self.env_id:
+            return Control(self.env_id, self.horizon, self.kwargs).build()
         observed = spaces.Box(-np.inf, np.inf, (self.observation_size,))
         taken: Space = spaces.Box(-np.inf, np.inf, (self.action_size,))
         if self.n_actions:
@@ -170,8 +170,7 @@ def log_trajectories(episodes: Iterable[Any], file: str | Path, **settings: Any)
     """Write trajectories of real users to a file, one each, and return the `env` of an experiment with `dp_bc`.
 
     A trajectory of n steps has `observations` [n, ...] or [n + 1, ...], `actions` [n] or [n, ...] and `rewards` [n], as
-    attributes (an episode of Minari) or as keys. Steps after `horizon` are left out; it is required, and so is `env_id`
-    or the sizes.
+    attributes (an episode of Minari) or as keys. Steps after `horizon`, which is required, are left out.
 
     file: .npz. settings: the others of `control_log`.
 
@@ -180,8 +179,10 @@ def log_trajectories(episodes: Iterable[Any], file: str | Path, **settings: Any)
     file = Path(file)
     if file.suffix != ".npz" or not file.parent.is_dir():
         raise ValueError(f"file must be an .npz in a folder that exists, got {str(file)!r}; write e.g. users.npz")
-    if "horizon" not in settings or not {"env_id", "observation_size"} & {*settings}:
-        raise ValueError("horizon, and env_id or observation_size, must be given, got none; they are public facts")
+    if "horizon" not in settings:
+        raise ValueError(
+            "horizon must be given, got none; longer trajectories are cut: name the largest number of steps"
+        )
     spec = ControlLog(str(file), **settings)
     task = spec.task
     first = getattr(task.taken, "start", 0)

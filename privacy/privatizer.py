@@ -143,7 +143,7 @@ class Privatizer(Generic[Q]):
 
         Raises LedgerError unless rounds are sampled and the population is charged; `accept` refuses such messages.
         """
-        if not getattr(self.query, "sampled", False) or self.charged < self.capacity:
+        if not self.query.sampled or self.charged < self.capacity:
             raise LedgerError("only sampled rounds of a charged population are clipped by the server; lease messages")
         return SubmissionRange(first, last, self.n_users, self._issuer)
 

@@ -78,7 +78,7 @@ class UserClient(Generic[Q]):
     def __init__(self, planned: Privatizer[Q], user: int, folder: Path) -> None:
         if not 1 <= user <= planned.n_users:
             raise ValueError(f"user must lie in 1..{planned.n_users}, got {user}; give each user a number of their own")
-        if getattr(planned.query, "sampled", False):
+        if planned.query.sampled:
             raise LedgerError("users of sampled rounds have no clients of their own, who would learn of the draw")
         self.user, self.run = user, run_name(planned)
         self._query, self._streams, self._n_users = planned.query, planned.streams, planned.n_users

@@ -35,6 +35,8 @@ class Query(ABC):
     """The kind of data: 'counts', 'gradients' or 'statistics'."""
     adds_up_messages: ClassVar[bool] = False
     """Whether a trusted server draws fresh noise for each sum of messages, wherever they come from."""
+    sampled: ClassVar[bool] = False
+    """Whether a trusted server draws the users of each round at random and secretly."""
     schedule: ReleaseSchedule | None = None
     """Of a server's releases, if they are not after every user."""
     assumption: str | None = None

@@ -262,7 +262,6 @@ class GradientQuery(Query):
     counter: AnyCounter | None = None
     name: ClassVar[str] = "gradients"
     adds_up_messages: ClassVar[bool] = True  # noise of a window is numbered by its submissions
-    sampled: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.release_scores not in ("simulator", "none"):

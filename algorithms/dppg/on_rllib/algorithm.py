@@ -240,10 +240,8 @@ class _Round:
     def __init__(self, theta: Float64Array, joined: Int64Array, number: int, privatizer: GradientPrivatizer) -> None:
         query, self._theta, self._numbers = privatizer.query, theta, privatizer.clipped_by_runners
         self.size, self.applied = max(with_spare(query.window), joined.size), 0
-        self.rules, self._before = (
-            CollectionRules(0, self.size, 0.0),
-            number * (with_spare(query.window) + privatizer.n_users),
-        )
+        self.rules = CollectionRules(0, self.size, 0.0)
+        self._before = number * (with_spare(query.window) + privatizer.n_users)
         self._agents = np.concatenate([joined, np.zeros(self.size - joined.size, dtype=np.int64)])
         self.updates, self.played = np.zeros((self.size, theta.size)), np.zeros((self.size, 2))
 
