@@ -27,13 +27,16 @@ BASE: dict[str, Any] = {
     "seeds": 1,
 }
 
+# Of an environment that has no default of its sizes.
+SIZES = {"control_log": {"observation_size": 4, "n_actions": 2}}
+
 
 def fitting(section: str, settings: type[Any]) -> dict[str, Any]:
     """The algorithm or environment that fits a registered one of the other section; 'none' fits all."""
     privacy = {"privacy": {"model": "none"}}
     if section == "algorithm":
         env = next(name for name, env in ENVIRONMENTS.items() if issubclass(env.builds, settings.plays))
-        return {"env": {"name": env}, **privacy}
+        return {"env": {"name": env, **SIZES.get(env, {})}, **privacy}
     if section == "env":
         algorithm = next(name for name, one in ALGORITHMS.items() if fits(settings.builds, one.plays))
         return {"algorithm": {"name": algorithm}, **privacy}
@@ -149,7 +152,7 @@ def test_everything_registered_can_be_named_in_a_config(registry: dict[str, type
     for name, settings in registry.items():
         if name in ("logged_vi", "logged", "mixture_file"):
             continue  # they need a file
-        values: dict[str, object] = {key: name}
+        values: dict[str, object] = {key: name, **SIZES.get(name, {})}
         if section == "env" and not any(fits(settings.builds, algorithm.plays) for algorithm in ALGORITHMS.values()):
             # It is registered, but no algorithm plays it yet.
             with pytest.raises(UserError, match=rf"got {name}, a .*; choose env [a-z_0-9 ]+$"):
