@@ -1,7 +1,7 @@
 """Gradient collection on RLlib with 0, 1 and 2 runners in one run: submissions per second, and driver CPU.
 
 Lane `compiled` is PGC-A3C on CartPole with gravity; `vectorised` is DPPG in the central model, 50 users per call, in
-Gymnasium's CartPole with a module of 64 x 64 units. Episodes are not padded, or padded to 10 ms of CPU time of the
+Gymnasium's CartPole with a module of 64 x 64 units. Episodes are padded to at least 0.1, 1 or 10 ms of CPU time of the
 runner's thread: runners that sleep would look twice as fast on one core. Nothing is learned, and actions stay random,
 so that episodes stay short. Iterations with 0, 1 and 2 runners take turns, so that other load affects them equally.
 
@@ -36,19 +36,22 @@ from dprl.privacy import Client
 RUNNERS = (0, 1, 2)
 USERS, AT_ONCE = 200, 50
 SUBMISSIONS = {
-    ("compiled", "short"): 4_000,
-    ("compiled", "10 ms"): 200,
-    ("vectorised", "short"): 4 * USERS,
-    ("vectorised", "10 ms"): 2 * USERS,
+    ("compiled", 0.1): 4_000,
+    ("compiled", 1.0): 2_000,
+    ("compiled", 10.0): 200,
+    ("vectorised", 0.1): 4 * USERS,
+    ("vectorised", 10.0): 2 * USERS,
 }
-"""Submissions of an iteration, by lane and length of episodes."""
+"""Submissions of an iteration, by lane and by the shortest episodes, in milliseconds."""
 
 
 class _PaddedRunner(PrivateEnvRunner):
-    """A runner with episodes of at least 10 ms of CPU each."""
+    """A runner whose episodes take at least so many milliseconds of CPU each."""
+
+    milliseconds = 0.0
 
     def report(self, batch: Batch, new_client: Callable[[], Client]) -> Reply:
-        end = time.thread_time() + 0.01 * len(batch.slots)
+        end = time.thread_time() + self.milliseconds / 1e3 * len(batch.slots)
         reply = super().report(batch, new_client)
         while time.thread_time() < end:
             pass
@@ -74,7 +77,7 @@ class _DPPGOnRunners(_Padded, DPPGConfig):
     """DPPG on padded runners."""
 
 
-def algorithm(lane: str, episodes: str, runners: int, iterations: int, folder: str) -> GradientCollection:
+def algorithm(lane: str, episodes: float, runners: int, iterations: int, folder: str) -> GradientCollection:
     """Return the algorithm of a run of `iterations` iterations."""
     each = SUBMISSIONS[lane, episodes]
     made: Any
@@ -85,7 +88,7 @@ def algorithm(lane: str, episodes: str, runners: int, iterations: int, folder: s
     else:
         made = _PGCOnRunners().privacy(model="ldp", epsilon=5.0, mechanism="clipped_laplace")
         made.training(exploration=1.0, exploration_floor=1.0, **length)
-    made._runner = PrivateEnvRunner if episodes == "short" else _PaddedRunner
+    made._runner = type("Padded", (_PaddedRunner,), {"milliseconds": episodes})
     made.env_runners(num_env_runners=runners).resources(num_cpus_for_main_process=0)
     found: GradientCollection = made.ledger(folder=f"{folder}/{runners}").build_algo()
     return found
@@ -99,7 +102,7 @@ def iteration(built: GradientCollection, submissions: int) -> Row:
     return {"submissions/s": rate, "steps/s": rate * score, "driver CPU, us": cpu}
 
 
-def collection(lane: str, episodes: str, repeats: int) -> list[Row]:
+def collection(lane: str, episodes: float, repeats: int) -> list[Row]:
     """Return a row for each number of runners, after an iteration that compiles: medians over the turns."""
     with tempfile.TemporaryDirectory() as folder:
         built = {runners: algorithm(lane, episodes, runners, repeats + 1, folder) for runners in RUNNERS}
@@ -149,9 +152,9 @@ def measure(quick: bool) -> Iterator[tuple[str, list[Row]]]:
         tables = {}
         for lane, episodes in SUBMISSIONS:
             tables[lane, episodes] = collection(lane, episodes, repeats)
-            yield f"{lane}, {episodes} episodes: medians", tables[lane, episodes]
+            yield f"{lane}, episodes of {episodes} ms or more: medians", tables[lane, episodes]
         rows = []
-        for row in tables["vectorised", "short"]:
+        for row in tables["vectorised", 0.1]:
             ppo = ppo_steps(row["runners"], repeats)
             rows.append({"runners": row["runners"], "DPPG": row["steps/s"], "PPO": ppo, "ratio": row["steps/s"] / ppo})
         yield "steps per second in CartPole-v1 with 64 x 64 units, DPPG and PPO's sampler", rows
