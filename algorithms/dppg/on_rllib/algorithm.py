@@ -79,7 +79,7 @@ class _ModulePolicy(torch.nn.Module):
             batch = {Columns.OBS: self._rows(torch.as_tensor(seen))}
             # Not forward_exploration: it sets the mode of every layer anew. Torch draws from its global generator only.
             with torch.no_grad(), torch.random.fork_rng(devices=[]):
-                torch.manual_seed(0 if rng is None else int(rng.integers(_LARGEST_SEED)))
+                torch.default_generator.manual_seed(0 if rng is None else int(rng.integers(_LARGEST_SEED)))
                 forward = self.module._forward_inference if rng is None else self.module._forward_exploration
                 inputs = forward(batch)[Columns.ACTION_DIST_INPUTS]
                 distribution = self.module.get_exploration_action_dist_cls().from_logits(inputs)

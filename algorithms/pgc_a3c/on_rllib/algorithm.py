@@ -106,7 +106,7 @@ def _own_action(module: TorchRLModule, observation: np.ndarray, rng: np.random.G
         else:
             # Torch draws from its global generator only; its state is restored.
             with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(int(rng.integers(_LARGEST_SEED)))
+                torch.default_generator.manual_seed(int(rng.integers(_LARGEST_SEED)))
                 action = distribution.sample()
         return np.asarray(action[0].numpy())
 
@@ -169,7 +169,7 @@ def torch_update(
         for buffer, first in zip(module.buffers(), first_buffers, strict=True):
             buffer.copy_(first)
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int(np.random.SeedSequence((*key, submission, 1)).generate_state(1)[0]))
+            torch.default_generator.manual_seed(int(np.random.SeedSequence((*key, submission, 1)).generate_state(1)[0]))
             episode = play(env, module, alpha, config.acting == "sampled", rng, {"agent": agent_id})
             if config.reports == "gradient":
                 out[:] = loss_gradient(module, episode, config)
