@@ -165,5 +165,5 @@ class Ledger:
         if min(charges) < 0:
             raise LedgerError(f"charges must be at least 0, got {charges}; count the submissions of each attempt")
         if most > self.design.capacity:
-            raise LedgerError(f"the journal has {most} submissions of {self.design.capacity}; name this run's journal")
+            raise LedgerError(f"the journal or certificate has {most} submissions of {self.design.capacity}; take that of this run")
         self._charges = tuple(charges)

@@ -245,7 +245,7 @@ def _whole(value: Any) -> int:  # noqa: ANN401 - JSON
 
 
 def _leaves(value: object, path: Path = ()) -> Iterator[tuple[Path, Leaf]]:
-    """Yield numbers and texts by their paths, those of lists of channels in a fixed order."""
+    """Yield numbers and texts by their paths."""
     if isinstance(value, Mapping):
         if not value:
             yield path, "{}"
@@ -253,7 +253,7 @@ def _leaves(value: object, path: Path = ()) -> Iterator[tuple[Path, Leaf]]:
             yield from _leaves(each, (*path, str(key)))
     elif isinstance(value, list | tuple):
         yield (*path, _LENGTH), len(value)
-        for i, each in enumerate(sorted(value) if path == (_OPEN,) else value):
+        for i, each in enumerate(value):
             yield from _leaves(each, (*path, i))
     else:
         yield path, value  # type: ignore[misc]
@@ -264,9 +264,12 @@ def _differences(stated: Mapping[str, Any], expected: Mapping[str, Any]) -> Iter
     new = [key for key in stated if key not in (*expected, *NOT_ITS_OWN)]
     given = {key: stated[key] for key in (*keys, *new)}
     # A run may exclude more channels, as the choice among its trials.
-    given[_OPEN] = [name for name in stated[_OPEN] if name in expected[_OPEN]]
     if not isinstance(stated[_OPEN], list) or not all(isinstance(name, str) for name in stated[_OPEN]):
         yield Difference(_OPEN, str(stated[_OPEN]), "a list of names")
+    else:
+        missing = [name for name in expected[_OPEN] if name not in stated[_OPEN]]
+        yield from (Difference(_OPEN, "a list without it", name) for name in missing)
+    given[_OPEN] = expected[_OPEN]
     one, other = dict(_leaves(given)), dict(_leaves({key: expected[key] for key in keys}))
     for path in dict.fromkeys([*other, *one]):
         # Only proofs are computed from tiny numbers; a claim of delta = 1e-15 is not one of 0.
