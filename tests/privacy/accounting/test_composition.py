@@ -42,7 +42,7 @@ LISTS = st.lists(CURVES, min_size=2, max_size=4)
 DELTAS = (1e-9, 1e-6, 1e-3)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(LISTS, st.randoms(use_true_random=False))
 def test_order_and_grouping_do_not_matter(curves: list[PrivacyCurve], random: object) -> None:
     together = compose(curves)
@@ -52,10 +52,10 @@ def test_order_and_grouping_do_not_matter(curves: list[PrivacyCurve], random: ob
         assert grouped.epsilon(delta) == pytest.approx(together.epsilon(delta), rel=1e-9)
 
 
-SHUFFLED = ShuffledLoss(1.5, 10_000)
-SAMPLED = SampledGaussianLoss(1.0, 0.01, 300)
+SHUFFLED = ShuffledLoss(1.5, 1000)
+SAMPLED = SampledGaussianLoss(2.0, 0.1, 30)
 NARROW, WIDE = RoundedGaussianLoss(0.5, 1.75, 10), RoundedGaussianLoss(30.0, 100.0, 1)
-MANY = LaplaceLoss(((2001, 0.005), (9, 0.1)), 10.905)
+MANY = LaplaceLoss(((201, 0.005), (9, 0.1)), 1.905)
 EITHER = ChosenCurve((RandomizedResponses(1, 0.8), GaussianDP(0.3)))
 
 
@@ -63,7 +63,7 @@ EITHER = ChosenCurve((RandomizedResponses(1, 0.8), GaussianDP(0.3)))
     "curves",
     [
         [SHUFFLED, SHUFFLED],
-        [SHUFFLED, ShuffledLoss(3.0, 5000)],
+        [SHUFFLED, ShuffledLoss(3.0, 500)],
         [SHUFFLED, GaussianDP(0.2), RandomizedResponses(9, 0.02)],
         [ShuffledLoss(7.31, 755), DiscreteGaussianLoss(6, 295.0), RandomizedResponses(1, 0.8, lost=1e-9)],
         [SAMPLED, GaussianDP(0.2)],
@@ -106,11 +106,9 @@ def test_a_curve_whose_law_is_unknown_costs_what_the_law_does(curves: list[Priva
 
 
 def test_equal_runs_cost_their_joint_loss() -> None:
-    assert compose([SHUFFLED, SHUFFLED]) == ShuffledLoss(1.5, 10_000, 2)
-    assert compose([SAMPLED, SAMPLED]) == SampledGaussianLoss(1.0, 0.01, 600)
-    assert compose([WIDE, WIDE]).epsilon(1e-6) == pytest.approx(
-        GaussianDP(0.3 * math.sqrt(2.0)).epsilon(1e-6), rel=2e-3
-    )
+    assert compose([SHUFFLED, SHUFFLED]) == ShuffledLoss(1.5, 1000, 2)
+    assert compose([SAMPLED, SAMPLED]) == SampledGaussianLoss(2.0, 0.1, 60)
+    assert compose([WIDE, WIDE]).epsilon(1e-6) == pytest.approx(GaussianDP(0.3 * math.sqrt(2)).epsilon(1e-6), rel=2e-3)
     with_gaussian = compose([WIDE, GaussianDP(0.3)]).epsilon(1e-6)
     assert with_gaussian == pytest.approx(GaussianDP(0.3 * math.sqrt(2.0)).epsilon(1e-6), rel=2e-3)
 
@@ -149,10 +147,7 @@ def test_one_kind_stays_of_that_kind() -> None:
 def test_a_raw_release_spoils_everything() -> None:
     assert compose([RandomizedResponses(1, 1.0), Unbounded(), GaussianDP(1.0)]) == Unbounded()
     assert repeat(Unbounded(), 3) == Unbounded()
-    assert (
-        compose([RandomizedResponses(1, 0.1, lost=0.6), RandomizedResponses(1, 0.1, lost=0.6)]).epsilon(0.999)
-        == math.inf
-    )
+    assert compose([RandomizedResponses(1, 0.1, lost=0.6)] * 2).epsilon(0.999) == math.inf
 
 
 class Unheard(PrivacyCurve):

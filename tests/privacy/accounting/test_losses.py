@@ -135,9 +135,9 @@ def test_losses_are_numbers_above_0(parts: tuple[tuple[int, float], ...]) -> Non
         ((20_000, 0.002), (1, 1.0)),
         ((1_000_000, 0.0005), (3, 0.5)),
         ((1, 1.0), *((1000, 0.001 * i) for i in range(1, 9))),
-        ((1, 2.0), *((9, 0.01 + 1e-5 * i) for i in range(150))),
+        ((1, 2.0), *((9, 0.01 + 1e-5 * i) for i in range(50))),
     ],
-    ids=["equal", "one large", "a million", "9 kinds", "150 kinds"],
+    ids=["equal", "one large", "a million", "9 kinds", "50 kinds"],
 )
 def test_many_losses_and_many_kinds_cost_what_they_cost(parts: tuple[tuple[int, float], ...]) -> None:
     found = LaplaceLoss(parts, math.fsum(n * a for n, a in parts)).epsilon(1e-6)
@@ -269,17 +269,7 @@ def convolved_delta(epsilon: float, n: int, sigma: float) -> float:
 
 @pytest.mark.parametrize(
     ("epsilon", "n", "sigma"),
-    [
-        (1, 1, 0.5),
-        (1, 1, 4.5),
-        (1, 2, 3),
-        (0, 5, 3),
-        (2, 7, 3.1),
-        (3, 40, 10),
-        (1, 100, 42.25),
-        (0.1, 3, 30),
-        (9, 300, 3),
-    ],
+    [(1, 1, 0.5), (1, 1, 4.5), (1, 2, 3), (0, 5, 3), (2, 7, 3.1), (3, 40, 10), (1, 50, 9.5), (0.1, 3, 30), (9, 300, 3)],
 )
 def test_equals_convolution(epsilon: float, n: int, sigma: float) -> None:
     ours, convolved = DiscreteGaussianLoss(n, sigma).delta(epsilon), convolved_delta(epsilon, n, sigma)
@@ -301,9 +291,7 @@ def test_hardly_any_privacy_is_left_of_many_releases_with_little_noise() -> None
     # The mean of the loss is 555, then 5000, many standard deviations above epsilon.
     assert DiscreteGaussianLoss(10_000, 3.0).delta(1.0) == pytest.approx(1.0)
     assert DiscreteGaussianLoss(10**6, 10.01).delta(1.0) == pytest.approx(1.0)
-    assert DiscreteGaussianLoss(10_000, 3.0).epsilon(1e-6) == pytest.approx(
-        GaussianDP(100 / 3.0).epsilon(1e-6), rel=1e-5
-    )
+    assert DiscreteGaussianLoss(10_000, 3.0).epsilon(1e-6) == pytest.approx(GaussianDP(100 / 3).epsilon(1e-6), rel=1e-5)
 
 
 def test_too_little_noise_falls_back_on_zcdp() -> None:
