@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dprl.privacy import CountFamilies, CountFamily, CountPrivacy, CountPrivatizer, NoiseConfig, Streams, UserRecord
+from dprl.privacy import (
+    CountFamilies,
+    CountFamily,
+    CountPrivacy,
+    CountPrivatizer,
+    GradientPrivacy,
+    NoiseConfig,
+    StatisticsPrivacy,
+    Streams,
+    UserRecord,
+)
+from dprl.privacy.designs.base import AUTO
+from dprl.privacy.designs.counts import report_names
+from dprl.privacy.designs.linear_statistics import CERTIFIED
 
 FAST, EXACT = NoiseConfig(), NoiseConfig(arithmetic="exact")
 SAMPLED = "sampled_optimized_unary_encoding"
@@ -33,6 +46,20 @@ KINDS: dict[str, tuple[CountPrivacy, NoiseConfig]] = {
 }
 """Arguments of privatizers, by a descriptive name."""
 HORIZON, N_USERS = 4, 21
+
+
+def local_laws(epsilon: float, submissions: int) -> Iterator[tuple[str, str, Any]]:
+    """Yield the query, name and settings of every law of the user's side; the arguments are those of gradients."""
+    for name in sorted(set(report_names()) - {AUTO}):
+        delta = 1e-6 if any(word in name for word in ("gaussian", "bounded", "truncated")) else 0.0
+        yield "counts", name, CountPrivacy("ldp", 1.0, delta, mechanism=name, families="one_hot")
+    for name in sorted(set(GradientPrivacy.names("ldp")["mechanism"]) - {AUTO}):
+        yield "gradients", name, GradientPrivacy("ldp", epsilon, mechanism=name, submissions=submissions)
+    for name in CERTIFIED:
+        yield "statistics", name, StatisticsPrivacy("ldp", 1.0, 0.0 if name == "gram_laplace" else 1e-5, name)
+    printed: dict[str, Any] = {"clipping": "device", "rewards": "public", "calibration": "printed"}
+    for name in ("gram_uniform", "gram_bounded_laplace"):
+        yield "statistics", name, StatisticsPrivacy("ldp", 1.0, 1e-5, name, **printed)
 
 
 def _families(horizon: int, n_states: int = 3, n_actions: int = 2) -> CountFamilies:

@@ -26,12 +26,10 @@ from dprl.privacy import (
     Streams,
 )
 from dprl.privacy.counters import COUNTERS
-from dprl.privacy.designs.base import AUTO
-from dprl.privacy.designs.counts import report_names
-from dprl.privacy.designs.linear_statistics import CERTIFIED
 from dprl.privacy.queries import counts
 from dprl.privacy.queries.gradients import GradientLayout, receive, submit
 from dprl.privacy.queries.linear_statistics import add_statistics, send_statistics
+from tests.privacy.conftest import local_laws
 from tests.privacy.sending import part_of
 
 N_USERS, DIMENSION = 15, 6
@@ -99,14 +97,11 @@ def of_statistics(settings: Any, noise: NoiseConfig, *_: object) -> Case:
 
 def laws() -> dict[str, tuple[Callable[..., Case], Any, NoiseConfig]]:
     """Every kind of operating-system noise, by a descriptive name."""
+    shuffled = CountPrivacy("shuffle", 1.0, 1e-6, mechanism="discrete_laplace", smallest_block=1)
     found: dict[str, tuple[Callable[..., Case], Any, NoiseConfig]] = {
         "counts jdp exact": (of_counts, CountPrivacy("jdp", 1.0), EXACT_OS),
         "counts ldp exact": (of_counts, CountPrivacy("ldp", 1.0), EXACT_OS),
-        "counts shuffle": (
-            of_counts,
-            CountPrivacy("shuffle", 1.0, 1e-6, mechanism="discrete_laplace", smallest_block=1),
-            OS,
-        ),
+        "counts shuffle": (of_counts, shuffled, OS),
         "gradients jdp": (of_gradients, GradientPrivacy("jdp", 1.0), OS),
         "gradients jdp exact": (of_gradients, GradientPrivacy("jdp", 1.0), EXACT_OS),
     }
@@ -114,24 +109,12 @@ def laws() -> dict[str, tuple[Callable[..., Case], Any, NoiseConfig]]:
         sums = StatisticsPrivacy("jdp", 1.0, 1e-6, "gram_gaussian", counter=name)
         found[f"statistics jdp {name}"] = (of_statistics, sums, OS)
         found[f"counts jdp {name}"] = (of_counts, CountPrivacy("jdp", 1.0, 1e-6, counter=name), OS)
-    for name in sorted(set(report_names()) - {AUTO}):
-        delta = 1e-6 if "gaussian" in name or "bounded" in name or "truncated" in name else 0.0
+    makers: dict[str, Any] = {"counts": of_counts, "gradients": of_gradients, "statistics": of_statistics}
+    for query, name, settings in local_laws(2.0, 1):
         noise = EXACT_OS if name.startswith("discrete") else OS
-        found[f"counts ldp {name}"] = (
-            of_counts,
-            CountPrivacy("ldp", 1.0, delta, mechanism=name, families="one_hot"),
-            noise,
-        )
-    for name in sorted(set(GradientPrivacy.names("ldp")["mechanism"]) - {AUTO}):
-        settings = GradientPrivacy("ldp", 2.0, mechanism=name)
-        found[f"gradients {name}"] = (of_gradients, settings, OS)
-        found[f"senders {name}"] = (of_senders, settings, OS)
-    for name in CERTIFIED:
-        delta = 0.0 if name == "gram_laplace" else 1e-5
-        found[f"statistics {name}"] = (of_statistics, StatisticsPrivacy("ldp", 1.0, delta, name), OS)
-    for name in ("gram_uniform", "gram_bounded_laplace"):
-        printed = StatisticsPrivacy("ldp", 1.0, 1e-5, name, "printed", clipping="device", rewards="public")
-        found[f"statistics {name}"] = (of_statistics, printed, OS)
+        found[f"{query} ldp {name}"] = (makers[query], settings, noise)
+        if query == "gradients":
+            found[f"senders {name}"] = (of_senders, settings, noise)
     return found
 
 

@@ -16,25 +16,14 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
-from dprl.privacy import (
-    CountPrivacy,
-    GradientPrivacy,
-    NoiseConfig,
-    StatisticsLayout,
-    StatisticsPrivacy,
-    Streams,
-    UserRecord,
-)
-from dprl.privacy.designs.base import AUTO
-from dprl.privacy.designs.counts import report_names
-from dprl.privacy.designs.linear_statistics import CERTIFIED
+from dprl.privacy import CountPrivacy, NoiseConfig, StatisticsLayout, StatisticsPrivacy, Streams, UserRecord
 from dprl.privacy.queries.gradients import GradientLayout
 from dprl.privacy.queries.linear_statistics import add_statistics, send_statistics
+from tests.privacy.conftest import EXACT, FAST, SAMPLED, local_laws
 from tests.privacy.sending import message_of, sent
 
 N_USERS, HORIZON, DIMENSION, WINDOW = 5, 6, 300, 64
 LAYOUT = StatisticsLayout(horizon=4, dimension=8, n_messages=2, n_agents=2, reward_dimension=8)
-FAST, EXACT = NoiseConfig(), NoiseConfig(arithmetic="exact")
 Messages = list[np.ndarray]
 
 
@@ -68,7 +57,7 @@ def of_coins(settings: CountPrivacy, streams: Streams, families: Any) -> Message
     return found
 
 
-def of_gradients(settings: GradientPrivacy, streams: Streams, _: object) -> Messages:
+def of_gradients(settings: Any, streams: Streams, _: object) -> Messages:
     privatizer = settings.build(GradientLayout(DIMENSION), 2 * N_USERS, streams)
     lease = privatizer.lease(2 * N_USERS)
     sent = privatizer.new_client().send(lease, np.zeros((len(lease), DIMENSION)))
@@ -93,33 +82,16 @@ def of_statistics(settings: StatisticsPrivacy, streams: Streams, _: object) -> M
 
 def cases() -> dict[str, tuple[Callable[..., Messages], Any, NoiseConfig]]:
     """Every law of the user's side, by a descriptive name."""
+    coins = CountPrivacy("ldp", 1.0, mechanism=SAMPLED, families="one_hot")
     found: dict[str, tuple[Callable[..., Messages], Any, NoiseConfig]] = {
-        "coins": (
-            of_coins,
-            CountPrivacy("ldp", 1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot"),
-            FAST,
-        ),
-        "coins, exact": (
-            of_coins,
-            CountPrivacy("ldp", 1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot"),
-            EXACT,
-        ),
+        "coins": (of_coins, coins, FAST),
+        "coins, exact": (of_coins, coins, EXACT),
         "counts, exact": (of_counts, CountPrivacy("ldp", 1.0), EXACT),
     }
-    for name in sorted(set(report_names()) - {AUTO}):
-        delta = 1e-6 if any(word in name for word in ("gaussian", "bounded", "truncated")) else 0.0
-        noise = EXACT if name.startswith("discrete") else FAST
-        make = of_cells if "direct" in name else of_counts
-        found[f"counts {name}"] = (make, CountPrivacy("ldp", 1.0, delta, mechanism=name, families="one_hot"), noise)
-    for name in sorted(set(GradientPrivacy.names("ldp")["mechanism"]) - {AUTO}):
-        settings = GradientPrivacy("ldp", 4.0, mechanism=name, submissions=2)
-        found[f"gradients {name}"] = (of_gradients, settings, FAST)
-    for name in CERTIFIED:
-        delta = 0.0 if name == "gram_laplace" else 1e-5
-        found[f"statistics {name}"] = (of_statistics, StatisticsPrivacy("ldp", 1.0, delta, name), FAST)
-    for name in ("gram_uniform", "gram_bounded_laplace"):
-        printed = StatisticsPrivacy("ldp", 1.0, 1e-5, name, "printed", clipping="device", rewards="public")
-        found[f"statistics {name}"] = (of_statistics, printed, FAST)
+    makers: dict[str, Any] = {"counts": of_counts, "gradients": of_gradients, "statistics": of_statistics}
+    for query, name, settings in local_laws(4.0, 2):
+        make = of_cells if "direct" in name else makers[query]
+        found[f"{query} {name}"] = (make, settings, EXACT if name.startswith("discrete") else FAST)
     return found
 
 
