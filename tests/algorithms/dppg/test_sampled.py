@@ -14,6 +14,7 @@ from dprl.envs import TASKS, Control, ControlTask
 from dprl.privacy import GradientPrivacy, LedgerError, NoiseConfig, Streams
 from dprl.privacy.queries.sampled_gradients import draw_users, release_round
 from dprl.privacy.threat_models import SAMPLED_ADJACENCY
+from tests.algorithms.cases import same_state
 
 # dppg with users drawn from a population: interrupted and resumed runs have the same rounds, counts and refusals.
 
@@ -22,30 +23,21 @@ N = USERS * ROUNDS
 PRIVACY = GradientPrivacy("jdp", 5.0, 1e-6, "clipped_gaussian", 2.0, sampling="poisson", population=POPULATION)
 
 
-def learner(seed: int = 0, entropy: Any = "seed", **settings: Any) -> Any:
+def learner(
+    seed: int = 0,
+    privacy: GradientPrivacy = PRIVACY,
+    noise: NoiseConfig = NoiseConfig(),  # noqa: B008 - frozen
+    n: int = N,
+    horizon: int = 20,
+    **settings: Any,
+) -> Any:
     config = DPPGConfig(**{"users_per_update": USERS, "hidden": "4", **settings})
-    env = Control(horizon=20).build()
-    streams = Streams(seed, "sampled", NoiseConfig(entropy=entropy))
-    return config.build(env, config.privatizer(env, PRIVACY, N, streams), N, streams)
+    env, streams = Control(horizon=horizon).build(), Streams(seed, "sampled", noise)
+    return config.build(env, config.privatizer(env, privacy, n, streams), n, streams)
 
 
-def same(one: Any, other: Any) -> bool:
-    ours, theirs = one.state_dict(), other.state_dict()
-    return ours.keys() == theirs.keys() and all(ours[key].tobytes() == theirs[key].tobytes() for key in ours)
-
-
-def test_a_run_is_its_seed_however_it_is_cut() -> None:
-    whole, cut, resumed, other = (learner(seed) for seed in (0, 0, 0, 1))
-    whole.learn(N)
-    other.learn(N)
-    cut.learn(13)
-    resumed.load_state_dict(cut.state_dict())
-    for run in (cut, resumed):
-        run.learn(20)
-        run.learn(N - 33)
-        assert same(whole, run)
-    assert not same(whole, other)
-    assert np.isfinite(whole.policy).all()
+def with_counter(counter: str, epsilon: float = 5.0) -> GradientPrivacy:
+    return GradientPrivacy("jdp", epsilon, 1e-6, "clipped_gaussian", 2.0, counter=counter)
 
 
 def test_the_whole_population_is_charged_before_the_first_round() -> None:
@@ -72,10 +64,7 @@ def test_a_privatizer_that_has_charged_begins_no_second_run() -> None:
 
 def test_a_round_divides_by_the_expected_number() -> None:
     """The number of users who joined is secret, so the released sum is divided by the expected number."""
-    run, twin = (
-        learner(optimizer="sgd", learning_rate=1.0),
-        learner(optimizer="sgd", learning_rate=1.0),
-    )  # divided by half the clip, 1
+    run, twin = (learner(optimizer="sgd", learning_rate=1.0) for _ in range(2))  # divided by half the clip, 1
     before, released = run.policy, np.empty(run.policy.size)
     run.learn(USERS)
     twin.privatizer.charge(1, POPULATION)
@@ -99,7 +88,7 @@ def test_every_round_plays_equally_many_episodes_and_more_only_if_it_must(monkey
 
 
 def test_draws_of_the_operating_system_do_not_come_again() -> None:
-    one, other = learner(entropy="os"), learner(entropy="os")
+    one, other = (learner(noise=NoiseConfig(entropy="os")) for _ in range(2))
     one.learn(N)
     other.learn(N)
     assert not np.array_equal(one.policy, other.policy)
@@ -143,38 +132,35 @@ def test_each_pass_of_a_round_has_draws_of_its_own(monkeypatch: pytest.MonkeyPat
 # dppg with correlated noise: it learns, and a run depends on its seed only, even if interrupted.
 
 
-def learner_with(counter: str, arithmetic: Any = "fast", epsilon: float = 5.0, n: int = N, **settings: Any) -> Any:
-    config = DPPGConfig(**{"users_per_update": USERS, "hidden": "4", **settings})
-    privacy = GradientPrivacy("jdp", epsilon, 1e-6, "clipped_gaussian", 2.0, counter=counter)
-    env, streams = Control(horizon=100).build(), Streams(0, "correlated", NoiseConfig(arithmetic))
-    return config.build(env, config.privatizer(env, privacy, n, streams), n, streams)
-
-
-@pytest.mark.parametrize(("counter", "arithmetic"), [("buffered_toeplitz", "fast"), ("kary_tree", "exact")])
-def test_a_run_with_a_counter_is_its_seed_however_it_is_cut(counter: str, arithmetic: Any) -> None:
-    whole, cut, resumed = (learner_with(counter, arithmetic) for _ in range(3))
+@pytest.mark.parametrize(
+    ("privacy", "arithmetic", "users"),
+    [
+        (PRIVACY, "fast", POPULATION),
+        (with_counter("buffered_toeplitz"), "fast", N),
+        (with_counter("kary_tree"), "exact", N),
+    ],
+)
+def test_a_run_is_its_seed_however_it_is_cut(privacy: GradientPrivacy, arithmetic: Any, users: int) -> None:
+    whole, cut, resumed, other = (learner(seed, privacy, NoiseConfig(arithmetic)) for seed in (0, 0, 0, 1))
     whole.learn(N)
+    other.learn(N)
     cut.learn(13)
     resumed.load_state_dict(cut.state_dict())
     for run in (cut, resumed):
-        run.learn(N - 13)
-        ours, theirs = whole.state_dict(), run.state_dict()
-        assert ours.keys() == theirs.keys()
-        assert all(ours[key].tobytes() == theirs[key].tobytes() for key in ours)
+        run.learn(20)
+        run.learn(N - 33)
+        assert same_state(whole.state_dict(), run.state_dict())
+    assert not same_state(whole.state_dict(), other.state_dict())
+    assert np.isfinite(whole.policy).all()
     told = whole.certificate().to_dict()
-    assert (told["verdict"], told["users"]) == ("holds", N)
+    assert (told["verdict"], told["users"]) == ("holds", users)
 
 
 def test_policies_improve() -> None:
     """CartPole of 100 steps; a random policy lasts 22 steps. At epsilon 1 updates are nearly pure noise."""
-    settings: dict[str, Any] = {
-        "n": 3000,
-        "users_per_update": 100,
-        "hidden": "linear",
-        "optimizer": "sgd",
-        "learning_rate": 1.0,
-    }
-    run = learner_with("buffered_toeplitz", epsilon=10.0, halving=1000.0, **settings)
+    settings: dict[str, Any] = {"users_per_update": 100, "hidden": "linear", "optimizer": "sgd", "learning_rate": 1.0}
+    privacy = with_counter("buffered_toeplitz", epsilon=10.0)
+    run = learner(privacy=privacy, n=3000, horizon=100, halving=1000.0, **settings)
     found = run.learn(3000)
     assert found["evaluation"] > 80.0
     assert np.isfinite(run.derived["noise_norm"])
