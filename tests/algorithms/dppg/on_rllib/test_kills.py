@@ -12,15 +12,7 @@ import numpy as np
 import pytest
 
 from dprl.algorithms.pgc.journaled_privatizer import JOURNAL
-from tests.algorithms.pgc_a3c.on_rllib.failures import (
-    DPPG_USERS,
-    latest,
-    lines,
-    processes_of,
-    record,
-    started,
-    wait_until,
-)
+from tests.algorithms.pgc_a3c.on_rllib.kills import DPPG_USERS, latest, lines, processes_of, record, started, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 KILLS = {"driver": 3, "runner": 7}
@@ -40,7 +32,7 @@ def test_ten_random_kills_of_drivers_and_runners(tmp_path: Path) -> None:
         with started("dppg", tmp_path) as driver:
             for victim in plan:
                 before, more = len(lines(tmp_path / "applied")), int(rng.integers(5, 200))
-                wait_until(
+                wait_for(
                     lambda n=before + more: driver.poll() is not None or len(lines(tmp_path / "applied")) >= n  # type: ignore[misc]
                 )
                 assert driver.poll() is None, (tmp_path / "output").read_text()
@@ -49,7 +41,7 @@ def test_ten_random_kills_of_drivers_and_runners(tmp_path: Path) -> None:
                     os.kill(process, signal.SIGKILL)
                     killed += 1
             if number == len(rounds) - 1:
-                wait_until(lambda: driver.poll() is not None)
+                wait_for(lambda: driver.poll() is not None)
                 assert (tmp_path / "done").exists(), (tmp_path / "output").read_text()
             else:
                 driver.wait()

@@ -28,9 +28,7 @@ class Corridor(gym.Env[np.ndarray, Any]):
         self.seen: list[Any] = []
         self.options: dict[str, Any] = {}
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
         super().reset(seed=seed)
         self.options = options or {}
         self.place, self.steps = float(self.np_random.uniform(-1.0, 1.0)), 0

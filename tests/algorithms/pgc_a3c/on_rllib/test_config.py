@@ -52,10 +52,7 @@ def test_elsewhere_rewards_are_the_environments_own() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (
-            lambda: config(learning_rat=1.0),
-            r"unknown argument of training() 'learning_rat'; did you mean 'learning_rate'?",
-        ),
+        (lambda: config(learning_rat=1.0), r"argument of training() 'learning_rat'; did you mean 'learning_rate'?"),
         (lambda: config(lr=1.0), "unknown argument of training() 'lr'; "),
         (lambda: config().privacy(model="ldp", epsilo=1.0), "privacy() 'epsilo'; did you mean 'epsilon'?"),
         (lambda: config().schedule(reserv=3), "schedule() 'reserv'; did you mean 'reserve'?"),

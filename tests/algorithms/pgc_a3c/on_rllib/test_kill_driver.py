@@ -16,16 +16,7 @@ import torch
 from dprl.algorithms.pgc.journaled_privatizer import JOURNAL
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC
 from dprl.privacy import LedgerError
-from tests.algorithms.pgc_a3c.on_rllib.failures import (
-    Record,
-    adds_up,
-    latest,
-    lines,
-    record,
-    repeats,
-    started,
-    wait_until,
-)
+from tests.algorithms.pgc_a3c.on_rllib.kills import Record, adds_up, latest, lines, record, repeats, started, wait_for
 from tests.on_ray import start_ray
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
@@ -37,9 +28,9 @@ class Killed:
     def __init__(self, folder: Path) -> None:
         self.folder, self.journal = folder, folder / "ledger" / JOURNAL
         with started("train", folder) as driver:
-            wait_until(lambda: driver.poll() is not None or len(lines(folder / "latest")) >= 2)
+            wait_for(lambda: driver.poll() is not None or len(lines(folder / "latest")) >= 2)
             saved = self.applied()
-            wait_until(lambda: driver.poll() is not None or self.applied() > saved + 20)
+            wait_for(lambda: driver.poll() is not None or self.applied() > saved + 20)
             assert driver.poll() is None, (folder / "output").read_text()
             os.kill(driver.pid, signal.SIGKILL)
         checkpoint = latest(folder)

@@ -11,7 +11,7 @@ import ray
 from ray import tune
 
 from dprl.algorithms.pgc.journaled_privatizer import JOURNAL
-from tests.algorithms.pgc_a3c.on_rllib.failures import WatchedPGC, lines, record, repeats, started, wait_until
+from tests.algorithms.pgc_a3c.on_rllib.kills import WatchedPGC, lines, record, repeats, started, wait_for
 from tests.on_ray import start_ray
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
@@ -21,7 +21,7 @@ def test_trials_that_die_in_a_sweep_that_is_killed(tmp_path: Path) -> None:
     places = [tmp_path / name for name in ("one", "two")]
     with started("sweep", tmp_path) as driver:
         # Each trial has died once, in the episode of its 70th agent, and was started again.
-        wait_until(lambda: driver.poll() is not None or all(len(lines(place / "applied")) > 200 for place in places))
+        wait_for(lambda: driver.poll() is not None or all(len(lines(place / "applied")) > 200 for place in places))
         assert driver.poll() is None, (tmp_path / "output").read_text()
         os.kill(driver.pid, signal.SIGKILL)
     assert all((place / "died").exists() for place in places)

@@ -21,15 +21,7 @@ from dprl.algorithms.pgc.on_rllib import config as settings_of_rllib
 from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner
 from dprl.privacy import Client, LedgerError
 from dprl.privacy.messages import PrivateMessages
-from tests.algorithms.pgc_a3c.on_rllib.failures import (
-    Record,
-    adds_up,
-    config,
-    processes_of,
-    record,
-    repeats,
-    wait_until,
-)
+from tests.algorithms.pgc_a3c.on_rllib.kills import Record, adds_up, config, processes_of, record, repeats, wait_for
 from tests.on_ray import start_ray
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
@@ -76,9 +68,9 @@ class Run:
         algorithm = self.config.build_algo()
         try:
             process = processes_of(self.folder, runner)[-1]
-            wait_until(lambda: bool(algorithm.train()) and process in self.record().processes)
+            wait_for(lambda: bool(algorithm.train()) and process in self.record().processes)
             kill_soon(0.02, process)
-            wait_until(lambda: bool(algorithm.train()) and self._plays_again(runner, process))
+            wait_for(lambda: bool(algorithm.train()) and self._plays_again(runner, process))
             assert adds_up(algorithm, self.journal)
             assert algorithm.lost > 0
         finally:
@@ -112,7 +104,7 @@ def test_a_runner_whose_episode_does_not_end_is_started_again(tmp_path: Path) ->
     algorithm = run.config.build_algo()
     try:
         before = {processes_of(tmp_path, runner)[-1] for runner in (1, 2)}
-        wait_until(lambda: bool(algorithm.train()) and not run.record().processes <= before)
+        wait_for(lambda: bool(algorithm.train()) and not run.record().processes <= before)
         assert (tmp_path / "hung").exists()
         assert adds_up(algorithm, run.journal)
         assert algorithm.lost > 0

@@ -12,7 +12,7 @@ import ray
 from ray.cluster_utils import Cluster
 
 from dprl.algorithms.pgc.journaled_privatizer import JOURNAL
-from tests.algorithms.pgc_a3c.on_rllib.failures import adds_up, config, processes_of, record, repeats, wait_until
+from tests.algorithms.pgc_a3c.on_rllib.kills import adds_up, config, processes_of, record, repeats, wait_for
 from tests.on_ray import add_node, cluster_of_nodes
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
@@ -41,7 +41,7 @@ def test_a_node_is_lost(cluster: Cluster, tmp_path: Path) -> None:
     # `add_node` works in the main thread only, where training waits for a runner: the next one is there before.
     add_node(cluster, **_AWAY)
     algorithm.train()
-    wait_until(lambda: bool(algorithm.train()) and len(processes_of(tmp_path, 1)) > 1)
+    wait_for(lambda: bool(algorithm.train()) and len(processes_of(tmp_path, 1)) > 1)
     algorithm.train()
     killer.join()
     assert adds_up(algorithm, journal)

@@ -95,9 +95,7 @@ class Private(gym.Env[np.ndarray, Any]):
         self.world, self.trouble, self.tick = world, trouble, tick
         self.other, self.steps, self.longest, self.episodes = False, 0, 0, 0
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
         super().reset(seed=seed)
         # Agents play in the order of their numbers.
         self.episodes += "agent" in (options or {})

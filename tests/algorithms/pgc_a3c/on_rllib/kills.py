@@ -1,6 +1,6 @@
 """Runs to be killed: an environment that logs who was asked, and an algorithm that logs what it received.
 
-Both log to files, because their processes are killed. `python -m tests.algorithms.pgc_a3c.on_rllib.failures` trains,
+Both log to files, because their processes are killed. `python -m tests.algorithms.pgc_a3c.on_rllib.kills` trains,
 or sweeps, until it is killed.
 """
 
@@ -56,9 +56,7 @@ class Watched(gym.Env[np.ndarray, Any]):
         self.steps, self.episodes = 0, 0
         append(self.folder / _PROCESSES, f"{getattr(config, 'worker_index', 0)} {os.getpid()}")
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
         super().reset(seed=seed)
         agent = (options or {}).get("agent")
         if agent is not None:
@@ -235,7 +233,7 @@ def adds_up(algorithm: GradientCollection, journal: Path) -> bool:
     return charged == algorithm.submissions + algorithm.lost == algorithm._journaled.privatizer.charged
 
 
-def wait_until(happened: Callable[[], bool]) -> None:
+def wait_for(happened: Callable[[], bool]) -> None:
     """Wait until something has happened; raise TimeoutError after `PATIENCE` seconds."""
     deadline = time.monotonic() + PATIENCE
     while not happened():
@@ -314,11 +312,11 @@ def sweep_until_killed(folder: Path) -> None:
 
 if __name__ == "__main__":
     # Classes are pickled by the name of their module.
-    from tests.algorithms.pgc_a3c.on_rllib import failures
+    from tests.algorithms.pgc_a3c.on_rllib import kills
 
     tasks = {
-        "train": failures.train_until_killed,
-        "dppg": failures.train_dppg_to_the_end,
-        "sweep": failures.sweep_until_killed,
+        "train": kills.train_until_killed,
+        "dppg": kills.train_dppg_to_the_end,
+        "sweep": kills.sweep_until_killed,
     }
     tasks[sys.argv[1]](Path(sys.argv[2]))
