@@ -192,11 +192,7 @@ def failures(learner: Learner, mdp: FiniteMDP, privacy: Any, episodes: int, **se
 
 @pytest.mark.parametrize(
     ("privacy", "episodes"),
-    [
-        (CountPrivacy("none"), 5_000),
-        (GAUSSIAN_COUNTER, 20_000),
-        (CountPrivacy("jdp", 50.0, families="one_hot"), 20_000),
-    ],
+    [(CountPrivacy("none"), 5000), (GAUSSIAN_COUNTER, 20_000), (CountPrivacy("jdp", 50.0, families="one_hot"), 20_000)],
     ids=["none", "jdp, Gaussian", "jdp, Laplace"],
 )
 def test_values_are_optimistic_where_they_are_below_their_caps(privacy: Any, episodes: int, learner: Learner) -> None:

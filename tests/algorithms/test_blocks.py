@@ -81,9 +81,7 @@ def test_blocks_have_the_law_of_users(name: str, report: str, learner: Learner, 
 
 @pytest.mark.parametrize("name", ["bernstein_vi"])
 @pytest.mark.parametrize("report", ["none", "jdp one_hot", "ldp laplace", "shuffle", f"ldp {SAMPLED}"])
-def test_blocks_of_pooled_counts_have_the_law_of_users(
-    name: str, report: str, learner: Learner, river: FiniteMDP
-) -> None:
+def test_blocks_of_pooled_counts_have_that_law(name: str, report: str, learner: Learner, river: FiniteMDP) -> None:
     def found(simulation: str) -> np.ndarray:
         return outcomes(learner, river, REPORTS[report], name, simulation, stationary=True)
 
@@ -92,9 +90,7 @@ def test_blocks_of_pooled_counts_have_the_law_of_users(
 
 @pytest.mark.parametrize("stochastic", [False, True])
 @pytest.mark.parametrize("apart", [False, True], ids=["same users", "users of each step"])
-def test_visits_have_the_means_and_covariances_of_episodes(
-    stochastic: bool, apart: bool, random_mdp: FiniteMDP
-) -> None:
+def test_visits_have_means_and_covariances_of_episodes(stochastic: bool, apart: bool, random_mdp: FiniteMDP) -> None:
     """Of 4,000 blocks, within 6 standard errors: the false-alarm rate of all is below 1e-4."""
     generator, mdp, users, runs = np.random.default_rng(3), random_mdp, 30, 4000
     policy: Any = generator.integers(mdp.n_actions, size=(mdp.horizon, mdp.n_states))

@@ -110,10 +110,7 @@ def test_settings_are_those_of_the_function() -> None:
     [
         (lambda c: c.visits[..., 0].astype(int) * 0 + 7, "must return actions from 0 to 1"),
         (lambda c: c.visits * 0.0, "or probabilities that sum to 1"),
-        (
-            lambda c: c.visits[0],
-            r"must return actions, integers \(4, 3\), or probabilities, floats \(4, 3, 2\), got float64",
-        ),
+        (lambda c: c.visits[0], r"must return actions, .* \(4, 3\), or probabilities, floats \(4, 3, 2\), got float64"),
         (lambda _: None, "must return actions, integers"),
     ],
 )

@@ -35,9 +35,7 @@ def of_all_states(values: Float64Array, successors: Int64Array, n_states: int) -
 def test_known_transitions_count_the_possible_ones_alone(stationary: bool) -> None:
     """Plans are those of all counts with 0 elsewhere, and bounds are for sums over fewer cells."""
     mdp, privacy = RiverSwim(n_states=6, horizon=4).build(), CountPrivacy("jdp", 1.0, families="one_hot")
-    configs = [
-        BernsteinVIConfig(preset="proved", stationary=stationary, known_transitions=known) for known in (False, True)
-    ]
+    configs = [BernsteinVIConfig(preset="proved", stationary=stationary, known_transitions=x) for x in (False, True)]
     privatizers = [config.privatizer(mdp, privacy, 900, Streams(0, "known")) for config in configs]
     every, known = (c.bonus(mdp, p, 900) for c, p in zip(configs, privatizers, strict=True))
     assert privatizers[0].query.families.block == 6 * 12 + 2 * 12
@@ -89,14 +87,7 @@ def test_all_transitions_of_taxi_are_too_many() -> None:
 
 def test_blocks_leave_no_user_in_a_rank_without_a_state() -> None:
     """If rounding makes a row's sum differ from 1, NumPy assigns the remainder to the last category."""
-    rows = np.array(
-        [
-            [0.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0],
-            [0.0, 0.7, 0.1, 0.2],
-            [0.0, 1.0, 0.0, 0.0],
-            [0.0, 0.3, 0.7 - 9e-10, 0.0],
-        ]
-    )
+    rows = np.array([[0, 1 / 3, 1 / 3, 1 / 3], [0, 0.7, 0.1, 0.2], [0, 1, 0, 0], [0, 0.3, 0.7 - 9e-10, 0]])
     mdp = FiniteMDP("rounded", *stationary(4, rows[:, None], np.zeros((4, 1)), start=3))
     successors, policy = possible_successors(mdp, 1), np.zeros((4, 4), dtype=np.int64)
     law = mdp.transitions, mdp.start, policy

@@ -49,9 +49,7 @@ def test_the_policy_is_greedy_before_values_are_clipped(random_mdp: FiniteMDP) -
     horizon, n_states, n_actions = random_mdp.rewards.shape
     values = np.zeros((horizon, n_states + 2, n_states, n_actions))
     values[:, n_states] = [30.0, 10.0, 20.0]
-    tables = GreedyTables(
-        np.zeros((horizon, n_states), dtype=np.int64), np.zeros(n_states), np.zeros(n_states * n_actions)
-    )
+    tables = GreedyTables(np.zeros((horizon, n_states), np.int64), np.zeros(n_states), np.zeros(n_states * n_actions))
     changed, saturated = plan(Released(values.ravel(), 59, 1), _Bonus(0.0, 5.0, 100.0, 0.0, 0.0, 0.0), tables)
     assert changed
     assert saturated == 1.0

@@ -64,9 +64,7 @@ def logged(folder: Path, **settings: Any) -> LoggedEpisodes:
 @pytest.mark.parametrize(
     "privacy", [CountPrivacy("none"), CountPrivacy("jdp", 20.0), CountPrivacy("ldp", 200.0)], ids=lambda p: p.model
 )
-def test_the_file_gives_the_counts_of_the_same_simulated_episodes(
-    privacy: Any, stationary: bool, tmp_path: Path
-) -> None:
+def test_the_file_gives_the_counts_of_the_simulated_episodes(privacy: Any, stationary: bool, tmp_path: Path) -> None:
     learners = []
     for config, env in (
         (OfflineVIConfig(stationary=stationary, simulation="users"), RIVER.build()),
@@ -157,9 +155,7 @@ def test_settings_that_do_not_fit_are_refused(settings: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("model", ["jdp", "ldp"])
-def test_a_release_of_a_file_has_records_without_regret(
-    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_releases_of_a_file_have_no_regret(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DPRL_HOME", str(tmp_path / "home"))
     file = tmp_path / "logs.yaml"
     file.write_text(CONFIG.format(file=write(tmp_path, **logged_arrays()), model=model, episodes=USERS + 1))
@@ -174,9 +170,7 @@ def test_a_release_of_a_file_has_records_without_regret(
         load_policy(next(file for file in (tmp_path / "home" / "sweeps").rglob("policy.npz")))
 
 
-def test_users_of_a_plugins_environment_have_the_rules_of_a_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_users_of_plugins_environments_have_the_rules_of_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One private cell, and no record among a plugin's files: their digest names cells."""
     ward = type("Ward", (Logged,), {"name": "ward", "__module__": "ours"})
     monkeypatch.setitem(ENVIRONMENTS, "ward", ward)

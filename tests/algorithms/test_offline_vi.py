@@ -213,9 +213,7 @@ def test_scales_change_the_limits_of_planning_alone(learner: Learner, river: Fin
 
 
 @pytest.mark.parametrize("noise", ["jdp gaussian", "ldp"])
-def test_errors_are_bounded_for_all_functions_at_all_pairs_at_once(
-    noise: str, learner: Learner, river: FiniteMDP
-) -> None:
+def test_errors_are_bounded_for_all_functions_and_pairs_at_once(noise: str, learner: Learner, river: FiniteMDP) -> None:
     """A quarter of beta is shared by the sums over all sets of next states, of every step, state and action."""
     privatizer: Any = learner(river, 1000, NOISES[noise], name="offline_vi").privatizer
     n, pairs, users = river.n_states, river.rewards.size, privatizer.capacity

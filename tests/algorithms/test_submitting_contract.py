@@ -45,9 +45,7 @@ def users_of(made: Learner) -> tuple[str, Any]:
 
 
 @TRUST
-def test_users_reach_the_learner_through_their_messages_only(
-    name: str, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_users_reach_the_learner_through_messages_only(name: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With different users but equal messages, policies and regret must be equal bit for bit."""
     names = interpreted(learner(name, kind), monkeypatch)
     original, told, world = names["send_statistics"], [], 0
@@ -128,9 +126,7 @@ def test_policies_are_probabilities_and_regret_is_exact(name: str, kind: str) ->
 
 
 def test_same_bits_without_the_compiler() -> None:
-    printed_both_ways(
-        "from tests.algorithms.test_submitting_contract import fingerprints; print(*fingerprints(), sep='\\n')"
-    )
+    printed_both_ways("import tests.algorithms.test_submitting_contract as its; print(*its.fingerprints())")
 
 
 def fingerprints() -> list[str]:

@@ -98,18 +98,7 @@ def test_contract_suites_take_the_parts_of_a_plugin(user: Path, root: Path) -> N
     quick = "simple_ucb and (frozen or policies_are_valid or bad_settings or charged)"
     suites = ("algorithms/test_learner_contract.py", "algorithms/test_contract.py")
     for suite, which in (*((suite, quick) for suite in suites), ("envs/test_contract.py", "inventory")):
-        words = [
-            "-m",
-            "pytest",
-            str(root / "tests" / suite),
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:xdist",
-            "-k",
-            which,
-        ]
+        words = ["-m", "pytest", str(root / "tests" / suite), "-q", "-pno:cacheprovider", "-pno:xdist", "-k", which]
         said = python(user, words, cwd=root)
         assert " passed" in said
         assert "failed" not in said

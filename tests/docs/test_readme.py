@@ -132,9 +132,7 @@ def test_its_commands_lead_to_the_figure(root: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_it_runs_and_shows_less_regret_with_more_epsilon(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_shows_less_regret_with_more_epsilon(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DPRL_HOME", str(tmp_path))
     names: dict[str, Any] = {}
     shown = []

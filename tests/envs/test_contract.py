@@ -139,9 +139,7 @@ def test_another_seed_is_another_environment(name: str) -> None:
     assert not np.array_equal(one.transitions, two.transitions)
 
 
-@pytest.mark.parametrize(
-    ("name", "field"), [(name, field) for name in TABLES for field in sorted(fields(name) - {"table"})]
-)
+@pytest.mark.parametrize(("name", "field"), [(n, field) for n in TABLES for field in sorted(fields(n) - {"table"})])
 def test_every_field_changes_the_environment(name: str, field: str) -> None:
     base = BASES.get(name, {})
     value = getattr(spec(name, **base), field)

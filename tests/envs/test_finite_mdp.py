@@ -21,12 +21,7 @@ from dprl.envs.dynamics import roll_out, roll_out_stochastic
 
 def parts() -> dict[str, Any]:
     mdp = RiverSwim(n_states=3, horizon=2).build()
-    return {
-        "name": "test",
-        "transitions": mdp.transitions.copy(),
-        "rewards": mdp.rewards.copy(),
-        "start": mdp.start.copy(),
-    }
+    return {"name": "test"} | {key: getattr(mdp, key).copy() for key in ("transitions", "rewards", "start")}
 
 
 def changed(key: str, index: tuple[int, ...], value: float | list[float]) -> dict[str, Any]:

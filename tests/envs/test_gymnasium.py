@@ -194,10 +194,7 @@ class Faulty(gymnasium.Env[Any, Any]):
     [
         ("none", None),
         ("flag", None),
-        (
-            "array",
-            r"a number as the reward of a step, got Faulty-v0 with an array of shape \(1,\); return float\(reward\)",
-        ),
+        ("array", r"a number as the reward .*, got Faulty-v0 with an array .*\(1,\); return float\(reward\)"),
         ("text", "a number as the reward of a step, got Faulty-v0 with str; "),
         ("empty", "a number as the reward of a step, got Faulty-v0 with NoneType; "),
         (
@@ -272,10 +269,7 @@ def test_rewards_are_mapped_and_an_ended_episode_earns_nothing() -> None:
         ({"kwargs": "map_name"}, "kwargs must be arguments with plain values, got 'map_name'"),
         ({"kwargs": "map_name=open('x')"}, "kwargs must be arguments with plain values"),
         ({"kwargs": "slippery=True"}, r"kwargs must be those of FrozenLake-v1, got \{'slippery': True\}"),
-        (
-            {"env_id": "Taxi-v3", "horizon": 200},
-            "gymnasium needs transitions of at most 100000000 entries, got 200 steps",
-        ),
+        ({"env_id": "Taxi-v3", "horizon": 200}, "needs transitions of at most 100000000 entries, got 200 steps"),
         ({"horizon": 0}, "horizon must be an integer of at least 1"),
     ],
 )
@@ -461,21 +455,15 @@ def test_an_environment_with_other_steps_than_its_table_is_refused(change: str, 
 
 
 def test_tables_of_gymnasium_follow_their_steps_except_for_the_fickle_passenger() -> None:
-    for env_id, kwargs in (
-        ("Taxi-v3", "is_rainy=True"),
-        ("CliffWalking-v1", "is_slippery=True"),
-        ("FrozenLake-v1", ""),
-    ):
-        GymnasiumTable(env_id, 3, kwargs)
+    for name, kwargs in (("Taxi-v3", "is_rainy=True"), ("CliffWalking-v1", "is_slippery=True"), ("FrozenLake-v1", "")):
+        GymnasiumTable(name, 3, kwargs)
     with pytest.raises(ValueError, match=r"'Taxi-v3' \(in state \d+ action \d leads to state \d+ with reward -1\)"):
         GymnasiumTable("Taxi-v3", 3, "fickle_passenger=True")
 
 
 def test_a_horizon_beyond_the_time_limit_is_refused() -> None:
     for kwargs, limit in (("", 100), ("max_episode_steps=7", 7)):
-        with pytest.raises(
-            ValueError, match=rf"horizon must be at most {limit} with FrozenLake-v1, .*, got 101; lower"
-        ):
+        with pytest.raises(ValueError, match=rf"horizon must be at most {limit} with FrozenLake.*, got 101; lower"):
             GymnasiumTable("FrozenLake-v1", 101, kwargs)
     assert GymnasiumTable("FrozenLake-v1", 101, "max_episode_steps=101").horizon == 101
 

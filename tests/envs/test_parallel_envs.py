@@ -144,19 +144,9 @@ def test_pettingzoo_makes_them_by_id_with_the_fields_of_their_spec(name: str) ->
     [
         (make_game, "soccer", {"horizont": 5}, r"^horizont must be one of .* of soccer; did you mean 'horizon'"),
         (make_game, "socer", {}, r"^game must be one of .*soccer.*, got 'socer'; choose"),
-        (
-            make_game,
-            "riverswim",
-            {},
-            r"^game must be one of .*, got 'riverswim', a finite MDP; use make_episodes or gymnasium\.make",
-        ),
+        (make_game, "riverswim", {}, r"^game must be .*, got 'riverswim', .*; use make_episodes or gymnasium\.make"),
         (make_mixture, "network", {}, r"^mixture must be one of network_mdp, .*, got 'network'; choose"),
-        (
-            make_mixture,
-            "soccer",
-            {},
-            r"^mixture must be one of network_mdp, .*, got 'soccer', a two-player .*; use make_g",
-        ),
+        (make_mixture, "soccer", {}, r"^mixture must be one of .*, got 'soccer', a two-player .*; use make_g"),
         (make_episodes, "soccer", {}, r"^environment must be one of .*, got 'soccer', a two-player .*; use make_game"),
         (make_episodes, "riverswim", {"n_sates": 3}, r"^n_sates must be one of .*; did you mean 'n_states'"),
     ],

@@ -124,10 +124,7 @@ def test_sensitivities_follow_from_the_horizon(source: str) -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [
-        CountPrivacy("jdp", 4.0, counter="binary_tree", families="separate"),
-        CountPrivacy("ldp", 4.0, families="separate"),
-    ],
+    [CountPrivacy("jdp", 4, counter="binary_tree", families="separate"), CountPrivacy("ldp", 4, families="separate")],
 )
 def test_counts_pooled_over_steps(settings: CountPrivacy) -> None:
     horizon = 4

@@ -40,11 +40,8 @@ COMMANDS = {
     ],
     "plan": ["sweep smoke --dry-run", "sweep regret_vs_epsilon --dry-run", "sweep trust_models --dry-run"],
     "report": [
-        "plot recorded",
-        "plot recorded nonsense",
-        "report recorded",
-        "report nonsense",
-        "report recorded recorded",
+        *("plot recorded", "plot recorded nonsense"),
+        *("report recorded", "report nonsense", "report recorded recorded"),
     ],
     "verify": [
         "verify old.json",

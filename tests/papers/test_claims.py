@@ -31,15 +31,7 @@ PURE = {
     "M2": 0.3932,
     "M2 n=10": 3.9607,
 }
-EPSILON_AT_A_DELTA = {
-    "C1": 0.8468,
-    "C2": 0.6836,
-    "L1": 1.7740,
-    "L2": 1.4827,
-    "M1": 0.063,
-    "M2": 0.234,
-    "M2 n=10": 0.144,
-}
+EPSILON_AT_DELTA = {"C1": 0.8468, "C2": 0.6836, "L1": 1.7740, "L2": 1.4827, "M1": 0.063, "M2": 0.234, "M2 n=10": 0.144}
 AT_THE_PROBE = {
     "C1": 6 * 3 / (2 * 2 * math.log(5)),
     "C1'": 2 * 5 / (2 * math.log(24) ** 2),
@@ -153,9 +145,9 @@ def test_no_pure_epsilon(found: dict[str, Finding], name: str) -> None:
     assert found[name].proof.pure_epsilon == math.inf
 
 
-@pytest.mark.parametrize("name", sorted(EPSILON_AT_A_DELTA))
+@pytest.mark.parametrize("name", sorted(EPSILON_AT_DELTA))
 def test_epsilon_at_a_delta(found: dict[str, Finding], name: str) -> None:
-    assert found[name].proof.epsilon == pytest.approx(EPSILON_AT_A_DELTA[name], rel=5e-3)
+    assert found[name].proof.epsilon == pytest.approx(EPSILON_AT_DELTA[name], rel=5e-3)
 
 
 @pytest.mark.parametrize("name", sorted(DELTA))

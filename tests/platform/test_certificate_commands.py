@@ -53,18 +53,12 @@ def test_a_plan_is_the_certificate_of_its_noise(capsys: pytest.CaptureFixture[st
     [
         (["certify"], "CONFIG: is required, got nothing"),
         (["certify", "smoke", "--users", "5"], "--users: is for planned counts, without CONFIG, got 5"),
-        (
-            ["certify", "--epsilon", "1", "--users", "5"],
-            "horizon: is required, got nothing; add horizon: <a whole number>",
-        ),
+        (["certify", "--epsilon", "1", "--users", "5"], "horizon: is required, .*; add horizon: <a whole number>"),
         (["certify", "--users", "1.5", "--horizon", "5"], "Invalid value for --users: "),
         (["certify", "--users", "5", "--horizon", "5"], "privacy.epsilon: is required"),
         (["certify", "--users", "5", "--horizon", "5", "--epsilon", "x"], "Invalid value for --epsilon: "),
         (["certify", "--set", "a=1", "--users", "5"], "--set: is for a config"),
-        (
-            [*PLAN, "--model", "jpd"],
-            "privacy.model: must be a registered model for counts, got 'jpd'; did you mean 'jdp'",
-        ),
+        ([*PLAN, "--model", "jpd"], "privacy.model: must be a registered .*, got 'jpd'; did you mean 'jdp'"),
         (["verify", "missing.json"], r"CERT: file not found, got 'missing.json'; name a certificate.json"),
         (["verify", "."], r"CERT: certificate.json not found, got '\.'"),
         (["verify", "broken.json"], r"CERT: must be valid JSON .* \(Expecting .* line 1 .*\), got 'broken.json'"),
@@ -79,10 +73,7 @@ def test_a_plan_is_the_certificate_of_its_noise(capsys: pytest.CaptureFixture[st
         (["compose", "old.json"], "got dprl.certificate/4 of dprl 0.2.0; run it again"),
         (["compose", "changed.json"], "CERT: changed.json must stand to be composed, got one where checksum"),
         (["compose", "one.json", "ldp.json"], "CERT: trust_model must be the same in all of them, got 'jdp' and 'ldp'"),
-        (
-            ["compose", "one.json", "./one.json"],
-            "CERT: must name each run once: .*, got 'one.json'; name the certificate",
-        ),
+        (["compose", "one.json", "./one.json"], "must name each run once: .*, got 'one.json'; name the certificate"),
         (["compose", "one.json", "--out", "no/where/x.json"], "--out: must be a file that can be written"),
     ],
 )
@@ -197,9 +188,7 @@ def test_runs_that_share_their_noise_are_not_composed(tmp_path: Path) -> None:
     first, again, other = run("first"), run("again"), run("other", seed=5)
     assert first.certificate()["checksum"] == other.certificate()["checksum"]
     assert dprl.verify(dprl.compose(cell(first), cell(other))).stands
-    with pytest.raises(
-        dprl.UserError, match=r"^CERT: must be of runs with independent noise, and another one has equal"
-    ):
+    with pytest.raises(dprl.UserError, match=r"^CERT: must be of runs with .* noise, and another one has equal"):
         dprl.compose(cell(first), cell(again))
     more, copied = run("more", seeds=2, audit=False), tmp_path / "copied"
     shutil.copytree(cell(first), copied)
@@ -211,9 +200,7 @@ def test_runs_that_share_their_noise_are_not_composed(tmp_path: Path) -> None:
     (copied / "experiment.yaml").write_text("seed: many")
     with pytest.raises(dprl.UserError, match=r"^CERT: must have a valid experiment.yaml and versions.json beside it"):
         dprl.compose(cell(other), copied)
-    with pytest.raises(
-        dprl.UserError, match=r"^CERT: must name each run once: its noise is not independent of itself, "
-    ):
+    with pytest.raises(dprl.UserError, match=r"^CERT: must name each run once: its noise .* independent of itself, "):
         dprl.compose(cell(first), cell(first) / "certificate.json", disjoint=True)
     drawn = [run(name, noise={"entropy": "os"}) for name in ("os_1", "os_2")]
     assert dprl.verify(dprl.compose(*map(cell, drawn))).stands

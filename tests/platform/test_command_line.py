@@ -79,9 +79,7 @@ def test_list_of_one_name_documents_its_keys(capsys: pytest.CaptureFixture[str])
     assert "tune_configs/smoke.yaml (3 cells)" in output(capsys, "list", "smoke")
 
 
-def test_list_shows_configs_of_the_current_folder_also_broken_ones(
-    config: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_list_shows_configs_of_this_folder_also_broken_ones(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = config.parent / "tune_configs"
     folder.mkdir()
     (folder / "mine.yaml").write_text(CONFIG)
@@ -125,9 +123,7 @@ def test_run_as_json_can_be_read_by_a_program(config: Path, capsys: pytest.Captu
 
 @pytest.mark.parametrize("write", ["print('noise', flush=True)", "print('noise')", "os.write(1, b'noise')"])
 def test_what_libraries_print_does_not_mix_with_results(write: str) -> None:
-    script = (
-        f"import os\nfrom dprl.platform.commands.base import stdout_for_results as only\nwith only():\n    {write}\n"
-    )
+    script = f"import os\nfrom dprl.platform.commands.base import stdout_for_results as only\nwith only():\n    {write}"
     command = [sys.executable, "-P", "-c", script + "print('result')"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr.strip()) == ("result\n", "noise")

@@ -83,9 +83,7 @@ def test_a_part_of_a_plugin_is_registered(named: Callable[..., None]) -> None:
 def test_a_part_whose_source_would_not_count_is_refused(named: Callable[..., None]) -> None:
     named("other")
     for register, below in ((register_algorithm, PUCBConfig), (register_environment, RiverSwim)):
-        with pytest.raises(
-            ValueError, match=r"mine must belong to a plugin, got module ours; name it in \$DPRL_PLUGINS"
-        ):
+        with pytest.raises(ValueError, match=r"must belong to a plugin, got module ours; name it in \$DPRL_PLUGINS"):
             register(part(below, "mine"))
     assert "mine" not in ALGORITHMS
     assert "mine" not in ENVIRONMENTS
@@ -317,9 +315,7 @@ def test_entry_points_are_plugins_too(named: Callable[..., None], monkeypatch: p
         ("return {}['x']", r"^env mine: must be built without an error \(KeyError: 'x', line 10\), got 'ours_env.py'"),
     ],
 )
-def test_an_error_in_a_plugins_build_is_one_line(
-    named: Callable[..., None], tmp_path: Path, line: str, told: str
-) -> None:
+def test_errors_in_a_plugins_build_are_a_line(named: Callable[..., None], tmp_path: Path, line: str, told: str) -> None:
     named("ours_env")
     (tmp_path / "ours_env.py").write_text(
         "from dataclasses import dataclass\nfrom dprl.envs import FiniteMDP\n"

@@ -75,14 +75,9 @@ def test_a_trial_reports_the_records_of_a_sweep(tmp_path: Path, privacy: dict[st
 
 def test_dotted_keys_override_the_config() -> None:
     experiment = dprl.tune.trainable(BASE).experiment(
-        {
-            "algorithm.bonus_scale": np.float64(0.25),
-            "privacy.epsilon": 3,
-            "episodes": np.int64(40),
-            "privacy.delta": 1e-6,
-        }
+        {"algorithm.bonus_scale": np.float64(0.5), "privacy.epsilon": 3, "episodes": np.int64(9), "privacy.delta": 1e-6}
     )
-    assert (experiment.algorithm.bonus_scale, experiment.privacy.epsilon, experiment.episodes) == (0.25, 3.0, 40)
+    assert (experiment.algorithm.bonus_scale, experiment.privacy.epsilon, experiment.episodes) == (0.5, 3.0, 9)
     assert (experiment.seeds, experiment.seed) == (1, 5)
 
 
@@ -100,17 +95,11 @@ def test_an_experiment_is_a_base_too() -> None:
     [
         ({"algorithm.bonus_scal": 1.0}, "algorithm.bonus_scal: unknown key; did you mean 'bonus_scale'?"),
         ({"epsilon": 1.0}, "epsilon: unknown key; did you mean 'privacy.epsilon'?"),
-        (
-            {"algorithm.learning_rate": 1.0},
-            "algorithm.learning_rate: does not belong to name private_ucb_vi, got 1.0; ",
-        ),
+        ({"algorithm.learning_rate": 1.0}, "algorithm.learning_rate: does not belong to name private_ucb_vi, got "),
         ({"seeds": 3}, "seeds: must not be in param_space: a trial has one seed, got 3; vary seed instead"),
         ({"name.x": 3}, "name.x: name must be a mapping to have keys, got 'tuned'; set name itself"),
         ({"privacy.epsilon": -1.0}, "privacy.epsilon: must"),
-        (
-            {"privacy": {"grid_search": [{"model": "none"}, {"model": "jdp", "epsilon": 1.0}]}},
-            "config: must be one cell",
-        ),
+        ({"privacy": {"grid_search": [{"model": "none"}, {"model": "jdp", "epsilon": 1.0}]}}, "config: must be one"),
     ],
     ids=str,
 )

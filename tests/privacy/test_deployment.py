@@ -88,10 +88,8 @@ def test_the_halves_release_the_bits_of_one_privatizer(
 @pytest.mark.parametrize("growth", [0.0, 0.5])
 def test_every_user_counts_once_whatever_dies(growth: float, planned: Make, records: Records, tmp_path: Path) -> None:
     """At this epsilon noise is 0, so counts show who was counted. Messages arrive twice and out of order."""
-    plan, server_folder = (
-        planned(CountPrivacy("ldp", 3e3, mechanism="discrete_laplace"), growth=growth),
-        tmp_path / "server",
-    )
+    plan = planned(CountPrivacy("ldp", 3e3, mechanism="discrete_laplace"), growth=growth)
+    server_folder = tmp_path / "server"
     server_folder.mkdir()
     order = np.random.default_rng(1).permutation(USERS)
     messages = [made(plan, int(user) + 1, records[user], tmp_path) for user in order]
@@ -134,9 +132,7 @@ def test_a_server_that_adds_noise_ends_with_its_process(
 
 
 @pytest.mark.parametrize("settings", [CountPrivacy("jdp", 1.0), GradientPrivacy("jdp", 2e3)])
-def test_a_raw_record_is_counted_by_one_server_only(
-    settings: Any, planned: Make, records: Records, tmp_path: Path
-) -> None:
+def test_a_raw_record_is_counted_by_one_server(settings: Any, planned: Make, records: Records, tmp_path: Path) -> None:
     """A client sends until it has an acknowledgement, also if its server has counted the message and died."""
     plan, folders = planned(settings), [tmp_path / "first", tmp_path / "second"]
     for folder in folders:

@@ -51,11 +51,8 @@ from tests.privacy.conftest import _families
 
 # Every setting of every trust model changes the query: none is accepted and then ignored.
 
-DATA = {
-    "counts": _families(4),
-    "gradients": GradientLayout(5, window=4, draws=True),
-    "statistics": StatisticsLayout(4, 3, 2, 2, 2),
-}
+DATA: dict[str, Any] = {"counts": _families(4), "statistics": StatisticsLayout(4, 3, 2, 2, 2)}
+DATA["gradients"] = GradientLayout(5, window=4, draws=True)
 N_USERS, GROWTH = 40, 0.5
 Changes = dict[str, tuple[dict[str, Any], Any]]
 

@@ -106,12 +106,7 @@ def test_shrunk_features_and_values_stay_in_proportion(clipping: Any, horizon: i
     found = learner(MALDPConfig(bonus_scale=1e-3), privacy, env, 400)
     found.learn(300)
     users, planned, believed = found._users, found._planning, found._server.rewards.values
-    features, errors, cut, bounds = (
-        [],
-        [],
-        0,
-        np.arange(horizon - 1, -1, -1.0) / (2.0 if clipping == "centered" else 1.0),
-    )
+    features, errors, cut, bounds = [], [], 0, np.arange(horizon - 1, -1, -1.0) / (1 + (clipping == "centered"))
     theta = theta_star(env)
     for user in range(301, 3301):
         play(users, planned, believed, user)

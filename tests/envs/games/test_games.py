@@ -184,9 +184,7 @@ def whole_game(rows: int, columns: int, kick_off: tuple[complex, complex]) -> Ca
     ("rows", "columns", "kick_off"),
     [(1, 4, (3 + 0j, 0j)), (2, 3, (2 + 0j, 1j)), (3, 3, (2 + 1j, 1j)), (4, 2, (1 + 1j, 2j))],
 )
-def test_values_are_those_of_the_game_without_folding(
-    rows: int, columns: int, kick_off: tuple[complex, complex]
-) -> None:
+def test_values_are_those_of_a_game_without_folding(rows: int, columns: int, kick_off: tuple[complex, complex]) -> None:
     spec = Soccer(n_rows=rows, n_columns=columns, horizon=4)
     values, _, _ = spec.build().nash()
     whole, state = whole_game(rows, columns, kick_off), state_of(spec)

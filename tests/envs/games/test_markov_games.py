@@ -136,12 +136,7 @@ def test_the_joint_mdp_numbers_pairs_row_by_row() -> None:
 
 def parts() -> dict[str, Any]:
     game = random_game(0)
-    return {
-        "name": "test",
-        "transitions": game.transitions.copy(),
-        "rewards": game.rewards.copy(),
-        "start": game.start.copy(),
-    }
+    return {"name": "test"} | {key: getattr(game, key).copy() for key in ("transitions", "rewards", "start")}
 
 
 def changed(key: str, value: float) -> dict[str, Any]:

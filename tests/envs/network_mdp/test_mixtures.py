@@ -70,9 +70,7 @@ def test_exact_values_are_those_of_the_dense_mdp(mdp: SignMixture) -> None:
         product *= alone[:, :, i, actions[:, i]]
     for given, dense in ((pure, pure), (actions[pure], pure), (mixed, mixed), (alone, product)):
         np.testing.assert_allclose(mdp.value(given), joint.value(dense), atol=1e-10)
-    np.testing.assert_allclose(
-        mdp.uniform_value(), joint.value(np.full_like(mixed, 1 / mdp.n_joint_actions)), atol=1e-10
-    )
+    np.testing.assert_allclose(mdp.uniform_value(), joint.value(np.full_like(mixed, 1 / mdp.n_joint_actions)), 0, 1e-10)
     np.testing.assert_allclose(mdp.optimum()[0], joint.optimum()[0], atol=1e-10)
     assert mdp.optimal_start_value() == pytest.approx(joint.optimal_start_value(), abs=1e-10)
     assert mdp.start_value(pure) == pytest.approx(joint.start_value(pure), abs=1e-10)
@@ -158,12 +156,9 @@ def test_a_mixture_comes_back_from_a_pickle_and_cannot_be_changed() -> None:
     again = pickle.loads(pickle.dumps(mdp))
     for one, two in zip((*mdp.lists, *arrays(mdp)), (*again.lists, *arrays(again)), strict=True):
         assert one.tobytes() == two.tobytes()
-        assert (one.dtype, one.shape, two.flags.c_contiguous, two.flags.writeable) == (
-            two.dtype,
-            two.shape,
-            True,
-            False,
-        )
+        assert (one.dtype, one.shape) == (two.dtype, two.shape)
+        assert two.flags.c_contiguous
+        assert not two.flags.writeable
     assert (again.name, again.horizon, again.start) == ("network_mdp", 5, 0)
     with pytest.raises(ValueError, match="read-only"):
         mdp.rewards[0, 0] = 1.0
@@ -183,12 +178,7 @@ def parts(**changes: Any) -> dict[str, Any]:
         "sign": np.array([[-1.0], [1.0], [0.0]]),
         "constant": np.array([[0.5], [0.5], [1.0]]),
     }
-    arguments: dict[str, Any] = {
-        "horizon": 2,
-        "theta": np.array([[0.3]]),
-        "rewards": np.array([[0.0, 1.0]]),
-        "start": 0,
-    }
+    arguments: dict[str, Any] = {"horizon": 2, "theta": [[0.3]], "rewards": [[0.0, 1.0]], "start": 0}
     for key, value in changes.items():
         (lists if key in lists else arguments)[key] = value
     return {"name": "tiny", "lists": SuccessorLists(**lists), **arguments}
@@ -258,10 +248,7 @@ def test_arrays_that_are_no_mixture_are_refused(changes: dict[str, Any], message
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
-        (
-            np.zeros((5, 8), np.int64),
-            r"^policy must have shape \(5, 9\) or .*, got int64 \(5, 8\); pass one row per step$",
-        ),
+        (np.zeros((5, 8), np.int64), r"^policy must .* \(5, 9\) or .*, got int64 \(5, 8\); pass one row per step$"),
         (np.zeros((5, 9)), r"^policy must have shape .*, got float64 \(5, 9\); "),
         (np.full((5, 9), 4), r"^policy must hold actions in 0\.\.3, got 4; pass action indices$"),
         (np.full((5, 9, 2), 2), r"^policy must hold actions in 0\.\.1, got 2; "),

@@ -72,11 +72,8 @@ def test_transitions_are_those_of_the_papers_formulas(fields: dict[str, Any]) ->
     mdp = spec.build()
     np.testing.assert_allclose(mdp.transitions()[0], printed(spec, mdp.theta).transitions, atol=1e-14)
     assert (np.abs(mdp.theta) == spec.gap / (spec.n_agents * (spec.dimension - 1))).all()
-    assert (mdp.n_states, mdp.n_agents, mdp.horizon) == (
-        (spec.n_intermediate + 2) ** spec.n_agents,
-        *mdp.rewards.shape[:1],
-        spec.horizon,
-    )
+    assert mdp.n_states == (spec.n_intermediate + 2) ** spec.n_agents
+    assert (mdp.n_agents, mdp.horizon) == (len(mdp.rewards), spec.horizon)
     assert (mdp.n_actions, mdp.dimension) == (2 ** (spec.dimension - 1), spec.n_agents * spec.dimension)
     assert mdp.lists.state.size == (3 * spec.n_intermediate + 3) ** spec.n_agents
 

@@ -223,9 +223,7 @@ def test_anything_else_is_refused_in_one_line(changes: dict[str, Any], message: 
         ),
     ],
 )
-def test_settings_that_do_not_fit_together_are_refused_before_anything_runs(
-    privacy: dict[str, Any], message: str
-) -> None:
+def test_settings_that_do_not_fit_together_are_refused_before_a_run(privacy: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         cell(privacy=privacy, noise={"arithmetic": "exact"}).certificate()
 

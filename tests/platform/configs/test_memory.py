@@ -100,11 +100,7 @@ def test_a_cell_that_does_not_fit_is_refused_with_a_remedy() -> None:
             None,
             2.0,
         ),
-        (
-            {"memory.max": str(4 * GIB), "memory.current": str(1 * GIB), "memory.stat": f"inactive_file {2 * GIB}"},
-            None,
-            4.0,
-        ),
+        ({"memory.max": str(4 * GIB), "memory.current": str(GIB), "memory.stat": f"inactive_file {2 * GIB}"}, None, 4),
         ({"memory.max": str(100 * GIB)}, None, 6.0),
         ({}, 3 * GIB, 3.0),
     ],

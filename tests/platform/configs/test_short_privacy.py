@@ -15,9 +15,7 @@ ENVS: dict[str, dict[str, Any]] = {
     "MarkovGame": {"name": "random_game", "n_states": 3, "horizon": 3},
     "LinearMixtureMDP": {"name": "network_mdp", "dimension": 3, "signs": "random", "horizon": 4},
 }
-COUNTS = [
-    name for name, config in ALGORITHMS.items() if config.releases == "counts" and config.plays is not LoggedEpisodes
-]
+COUNTS = [name for name, made in ALGORITHMS.items() if made.releases == "counts" and made.plays is not LoggedEpisodes]
 BUDGETS = [("jdp", 1e-6), ("jdp", 0.0), ("ldp", 1e-6), ("ldp", 0.0)]
 
 

@@ -32,11 +32,8 @@ def rows(group: Group) -> list[dict[str, str]]:
 
 
 def test_the_next_best_cell_has_a_declared_comparison_with_the_best_one() -> None:
-    cells = [
-        report_cell(LOW, algorithm="bernstein_vi", **ONE_HOT),
-        report_cell(MIDDLE, **SEPARATE),
-        report_cell(HIGH, **ONE_HOT),
-    ]
+    cells = [report_cell(LOW, algorithm="bernstein_vi", **ONE_HOT), report_cell(MIDDLE, **SEPARATE)]
+    cells.append(report_cell(HIGH, **ONE_HOT))
     group, (finding,) = found(*cells)
     assert finding.lead is not None
     assert finding.lead.value == pytest.approx(10.0, rel=0.05)
@@ -90,12 +87,7 @@ def test_each_budget_has_its_best_cell() -> None:
         report_cell(LOW, "ldp", 2.0, 2.0),
         report_cell([0.1, 0.2, 0.1], "none"),
     )
-    assert [(each.model, each.epsilon) for each in findings] == [
-        ("jdp", 1.0),
-        ("jdp", 4.0),
-        ("ldp", 2.0),
-        ("none", math.inf),
-    ]
+    assert [(each.model, each.epsilon) for each in findings] == [("jdp", 1), ("jdp", 4), ("ldp", 2), ("none", math.inf)]
     one, four, local, free = rows(group)
     assert one["Best"] == "bernstein_vi, jdp epsilon=1"
     assert one[COST] == ""

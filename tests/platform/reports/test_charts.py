@@ -156,9 +156,7 @@ FROZEN: dict[str, Any] = {"name": "gymnasium", "env_id": "FrozenLake-v1", "horiz
         ),
     ],
 )
-def test_panels_are_titled_by_environment_and_the_settings_needed(
-    envs: list[dict[str, Any]], titles: list[str]
-) -> None:
+def test_panels_are_titled_by_environment_and_settings_needed(envs: list[dict[str, Any]], titles: list[str]) -> None:
     cells = [on(env) for env in envs]
     assert panels(chart("frontier", *cells)) == titles
     # summary.csv has no empty settings.

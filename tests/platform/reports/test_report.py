@@ -145,9 +145,7 @@ def test_a_cell_alone_and_of_two_seeds_has_a_page(
     assert "<h1>" in (tmp_path / "sweeps" / "small" / "report.html").read_text()
 
 
-def test_page_and_tables_are_there_before_the_figures(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_page_and_tables_are_there_before_figures(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever stops the drawing has them, and the next report removes the figures that were drawn."""
     seen: list[set[str]] = []
 

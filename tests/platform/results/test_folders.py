@@ -81,9 +81,7 @@ def test_a_damaged_summary_is_reported_in_one_line(content: str, tmp_path: Path)
 
 
 def test_a_sweep_that_was_killed_has_no_summary_yet(tmp_path: Path) -> None:
-    with pytest.raises(
-        UserError, match=r"summary\.csv: must exist, and is written when a sweep ends, got 'no file'; res"
-    ):
+    with pytest.raises(UserError, match=r"summary\.csv: must exist, .* when a sweep ends, got 'no file'; res"):
         SweepLayout(tmp_path, "killed").summary()
 
 
@@ -128,9 +126,7 @@ def test_only_the_present_holder_is_named(tmp_path: Path) -> None:
     assert str(caught.value) == f"cell is in use by {holder}: wait until it ends, or end it"
 
 
-def test_the_lock_of_another_user_can_be_held_and_is_not_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_of_another_user_can_be_held_and_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "lock"
     path.write_text("process 1 on elsewhere")
     original = os.open

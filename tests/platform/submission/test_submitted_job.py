@@ -58,14 +58,7 @@ def test_two_packings_are_one_package(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("status", "code", "expected"),
-    [
-        ("SUCCEEDED", 0, 0),
-        ("FAILED", 1, 1),
-        ("FAILED", 2, 2),
-        ("FAILED", -9, 1),
-        ("FAILED", None, 1),
-        ("STOPPED", None, 130),
-    ],
+    [("SUCCEEDED", 0, 0), ("STOPPED", None, 130), *(("FAILED", *x) for x in ((1, 1), (2, 2), (-9, 1), (None, 1)))],
 )
 def test_how_a_job_ended(status: str, code: int | None, expected: int) -> None:
     told = {"message": "killed", "driver_exit_code": code}
@@ -87,10 +80,7 @@ def test_one_node_may_have_a_database(tmp_path: Path) -> None:
     [
         (None, "must be given for a cluster, got None; name a folder that all nodes see, e.g. --storage /shared/dprl"),
         ("shared/dprl", "must be an absolute path, the same on every node, got 'shared/dprl'; write e.g. --storage /"),
-        (
-            "s3://bucket/dprl",
-            "must be a folder that every node sees, got 's3://bucket/dprl'; mount it and give its path",
-        ),
+        ("s3://bucket/dprl", "must be a folder that every node sees, got 's3://bucket/dprl'; mount it and give its "),
         ("file://", "must be a folder that every node sees, got 'file://'; mount it"),
     ],
 )
@@ -201,9 +191,7 @@ def test_no_secret_is_handed_in(uri: str) -> None:
 # Modules of environments travel with a job.
 
 
-def test_the_module_of_an_environment_is_shipped_with_its_imports(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_environments_module_is_shipped_with_its_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here, into = tmp_path / "here", tmp_path / "into"
     (here / "pay_parts").mkdir(parents=True)
     into.mkdir()

@@ -90,9 +90,7 @@ def test_seconds_of_a_cell_are_those_of_all_its_processes(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize("privacy", MODELS[::3], ids=("none", "ldp"))
-def test_threads_change_no_bit_however_many_and_wherever_the_run_is_cut(
-    privacy: dict[str, Any], tmp_path: Path
-) -> None:
+def test_threads_change_no_bit_however_many_and_wherever_a_run_is_cut(privacy: dict[str, Any], tmp_path: Path) -> None:
     one = experiment(privacy, episodes=41, seeds=5)
     finish(CellRun(one, CellFolder(tmp_path / "whole")))
     finish(CellRun(one, CellFolder(tmp_path / "threads"), cpus=3))
@@ -246,9 +244,7 @@ DAMAGES = [cut_checkpoint, empty_checkpoint, arrays_that_do_not_fit, checkpoint_
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_cell_with_a_damaged_checkpoint_starts_again_and_says_so(
-    damage: Callable[[Path], str], tmp_path: Path
-) -> None:
+def test_cells_with_damaged_checkpoints_start_again_and_say_so(damage: Callable[[Path], str], tmp_path: Path) -> None:
     whole = finish(CellRun(experiment(), CellFolder(tmp_path / "whole")))
     folder = CellFolder(tmp_path / "cut")
     CellRun(experiment(), folder).advance(0.0)

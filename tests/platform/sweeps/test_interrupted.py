@@ -114,9 +114,7 @@ def test_the_log_goes_on_when_nobody_reads_the_display(tmp_path: Path) -> None:
     assert len(logged) == 4
 
 
-def test_ctrl_c_that_ends_the_reader_too_ends_the_sweep_as_it_should(
-    config: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_that_ends_the_reader_too_ends_the_sweep_orderly(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As of `dprl sweep ... 2>&1 | tee log`: the terminal sends Ctrl-C to both."""
     home, stderr = config.parent / "home", sys.stderr
     broken = os.fdopen(pipe_without_reader(), "w")

@@ -73,10 +73,7 @@ def test_a_cluster_that_refuses_is_asked_once(starts: Path, monkeypatch: pytest.
             r"^Ray's raylet \(process 7",
         ),
         ("import os\nos.kill(os.getpid(), 9)", r"^Ray's driver \(process \d+\) died with signal 9$"),
-        (
-            "raise ValueError('a mistake')",
-            r"^Ray's driver \(process \d+\) died with exit code 1: ValueError: a mistake$",
-        ),
+        ("raise ValueError('a mistake')", r"Ray's driver \(process \d+\) died with exit code 1: ValueError: a mistake"),
     ],
 )
 def test_the_death_of_ray_is_reported_after_the_events_before(

@@ -188,9 +188,7 @@ def test_every_trust_model_that_can_be_released_is_here() -> None:
 def test_a_release_of_gradients_must_not_tell_how_long_episodes_are() -> None:
     cell = next(released("pgc_a3c")).as_mapping()
     cell["algorithm"]["padded"] = False
-    with pytest.raises(
-        UserError, match=r"^release: must be false with algorithm\.padded: false, got True; .*"
-    ) as caught:
+    with pytest.raises(UserError, match=r"^release: must be false with algorithm\.padded: false, got True; ") as caught:
         read_experiment(cell)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) <= 300

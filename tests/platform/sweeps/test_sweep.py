@@ -71,17 +71,10 @@ def test_a_sweep_leaves_a_row_and_all_artifacts_a_cell(tmp_path: Path) -> None:
     assert list(result.summary["cell"]) == [cell.digest for cell in cells]
     assert len(pd.read_csv(result.folder / "summary.csv")) == 2
     assert (result.folder / "frontier.png").stat().st_size > 0
-    expected = {
-        "certificate.html",
-        "certificate.json",
-        "experiment.yaml",
-        "finished.json",
-        "policy.npz",
-        "records.parquet",
-    }
+    kept = {"certificate.html", "certificate.json", "experiment.yaml", "finished.json", "policy.npz", "records.parquet"}
     for cell in cells:
         files = {file.name for file in (result.folder / "cells" / cell.digest).iterdir()}
-        assert files == expected | {"versions.json"}
+        assert files == kept | {"versions.json"}
 
 
 def test_a_second_call_runs_nothing_and_a_grown_grid_only_what_is_new(

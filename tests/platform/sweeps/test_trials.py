@@ -62,9 +62,7 @@ def test_one_process_runs_one_cell_after_the_other(cells: list[SweepCell]) -> No
     assert [cell.finished for cell in cells] == [True, True]
 
 
-def test_a_cell_is_locked_from_its_first_step_until_it_ends(
-    cells: list[SweepCell], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cell_is_locked_from_first_step_until_end(cells: list[SweepCell], monkeypatch: pytest.MonkeyPatch) -> None:
     advance = LockedCell.advance
     monkeypatch.setattr(LockedCell, "advance", lambda cell: advance(cell, 0.0))
     trial = trial_of(cells)

@@ -87,17 +87,13 @@ def test_scores_do_not_depend_on_how_many_more_are_drawn() -> None:
 
 
 TREE = BinaryTree(3, Laplace(2.0))
+UNARY = CountPrivacy("ldp", 1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot")
 EXACTLY_ONE: dict[str, Callable[[], Probe]] = {
     "one number": lambda: laplace_probe(1, 1.0),
     "four numbers": lambda: laplace_probe(4, 4.0),
     "discrete": lambda: noisy_cells(DiscreteLaplace(2.0), *changed_cells(2), label="two counts"),
     "tree": lambda: counter_prefixes(TREE, *changed_cells(1), label="tree"),
-    "unary": lambda: local_reports(
-        CountPrivacy("ldp", 1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot").build(
-            TWO_CELLS, 1, STREAMS
-        ),
-        "unary",
-    ),
+    "unary": lambda: local_reports(UNARY.build(TWO_CELLS, 1, STREAMS), "unary"),
 }
 """Probes whose epsilon is exactly 1."""
 

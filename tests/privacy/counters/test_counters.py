@@ -368,9 +368,7 @@ def test_best_base_is_best_among_all(n_items: int, norm: str, power: int) -> Non
     def error(k: int) -> float:
         return float(height(n_items, k) ** power * np.mean(KaryTree(n_items, base=k).profile() ** 2))
 
-    assert error(best_base(n_items, norm)) == pytest.approx(
-        min(error(k) for k in range(3, min(2 * n_items, 200) + 2, 2))
-    )
+    assert error(best_base(n_items, norm)) == pytest.approx(min(map(error, range(3, min(2 * n_items, 200) + 2, 2))))
 
 
 @pytest.mark.parametrize("base", [-3, 1, 2, 4])

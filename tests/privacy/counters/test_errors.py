@@ -104,9 +104,7 @@ BOUNDS: dict[str, Callable[[int, int, float], float]] = {
     "sum": lambda t, n, beta: running_sum_bound(t, Laplace(1.0), n, beta),
     "discrete sum": lambda t, n, beta: running_sum_bound(t, DiscreteLaplace(20.0), n, beta),
     "unary": lambda t, n, beta: unary_cell_bound(t, UnaryCell(0.5, Q, 1, 1), n, beta),
-    "gaussian": lambda t, n, beta: gaussian_bound(
-        np.sqrt(np.arange(1.0, t + 1)), np.ones(t), failure_of_a_cell(n, beta)
-    ),
+    "gaussian": lambda t, n, beta: gaussian_bound(np.sqrt(np.arange(1, t + 1)), np.ones(t), failure_of_a_cell(n, beta)),
 }
 
 
@@ -214,10 +212,8 @@ def test_tail_of_many_draws_is_nearly_normal(m: int) -> None:
 @pytest.mark.parametrize("n", [1, 3, 40])
 def test_lattice_tails_equal_convolutions(scale: float, n: int) -> None:
     z = np.arange(-400, 401)
-    for weight, law in (
-        (np.exp(-np.abs(z) / scale), DiscreteLaplace(scale)),
-        (np.exp(-0.5 * (z / scale) ** 2), DiscreteGaussian(scale)),
-    ):
+    laplace, gaussian = np.exp(-np.abs(z) / scale), np.exp(-0.5 * (z / scale) ** 2)
+    for weight, law in ((laplace, DiscreteLaplace(scale)), (gaussian, DiscreteGaussian(scale))):
         one = weight / weight.sum()
         total = one
         for _ in range(n - 1):
@@ -299,18 +295,8 @@ def test_balanced_trees_equal_brute_force(n_items: int, counted: int, largest: i
 
 
 # Base 5: 4 = 5 - d and 3 = 4 - e go back from 5; 8 and 9 from 10.
-QUINARY = {
-    1: (0, 0),
-    2: (1, 1),
-    5: (0, 2),
-    4: (5, -3),
-    3: (4, -4),
-    6: (5, 5),
-    7: (6, 6),
-    10: (5, 7),
-    9: (10, -8),
-    8: (9, -9),
-}
+QUINARY = {1: (0, 0), 2: (1, 1), 5: (0, 2), 4: (5, -3), 3: (4, -4)}
+QUINARY |= {6: (5, 5), 7: (6, 6), 10: (5, 7), 9: (10, -8), 8: (9, -9)}
 
 
 def quinary(prefix: int) -> dict[int, int]:
@@ -568,9 +554,7 @@ def exact_log_transform(row: UnaryCell, hot: int, weights: Float64Array, argumen
     return math.log(mean + (1.0 - 1.0 / row.sampled_steps) * math.exp(-argument * truth))
 
 
-EXCLUSIVE = [
-    UnaryCell(p, q, steps, 4, exclusive=True) for p, q, steps in ((0.9, 0.02, 3), (0.3, 0.2, 1), (0.5, 0.1, 5))
-]
+EXCLUSIVE = [UnaryCell(p, q, n, 4, exclusive=True) for p, q, n in ((0.9, 0.02, 3), (0.3, 0.2, 1), (0.5, 0.1, 5))]
 
 
 @pytest.mark.parametrize("row", [*ROWS, UnaryCell(0.9, 0.05, 3, 4), *EXCLUSIVE], ids=str)
@@ -587,11 +571,8 @@ def test_no_weights_have_a_larger_transform_than_the_worst_row(row: UnaryCell, a
 
 def test_rows_and_draws_without_end_are_no_overflow() -> None:
     # One user, and encodings with almost no randomness: the largest error of one row is known.
-    for row in (
-        UnaryCell(0.5, Q, 5, 4),
-        UnaryCell(1.0, math.exp(-50.0), 1, 4),
-        UnaryCell(0.5, math.exp(-100.0), 20, 40),
-    ):
+    for numbers in ((0.5, Q, 5, 4), (1.0, math.exp(-50.0), 1, 4), (0.5, math.exp(-100.0), 20, 40)):
+        row = UnaryCell(*numbers)
         largest = row.sampled_steps * (row.cells * (1.0 - row.q)) / (row.p - row.q)
         assert 0.0 < weighted_unary_bound(1, row, 1e-9) <= 1.01 * largest + 3.0
     assert weighted_sum_bound(100, DiscreteLaplace(1e-3), 4, 1e-9) < 1.0

@@ -94,9 +94,7 @@ def test_pure_guarantees_get_pure_noise() -> None:
         choose(NAMES, (Gaussian,), 1.0, 0.0, ROW, 99_999, 100)
 
 
-@pytest.mark.parametrize(
-    ("delta", "n_items", "best"), [(0.0, 1000, "kary"), (1e-6, 5000, "kary"), (1e-6, 1000, "buffered")]
-)
+@pytest.mark.parametrize(("delta", "n_items", "best"), [(0, 1000, "kary"), (1e-6, 5000, "kary"), (1e-6, 1000, "buff")])
 def test_exact_arithmetic_gets_integer_noise(delta: float, n_items: int, best: str) -> None:
     counter, _, _ = choose(NAMES, (DiscreteLaplace, DiscreteGaussian), 1.0, delta, ROW, n_items, 100)
     assert counter.name.startswith(best)
@@ -116,9 +114,7 @@ def test_what_does_not_fit_in_memory_is_refused_with_reasons() -> None:
 
 
 def test_nothing_possible_is_refused_with_reasons() -> None:
-    with pytest.raises(
-        ValueError, match=r"^counter: buffered_toeplitz takes gaussian noise only, which needs a delta above 0"
-    ):
+    with pytest.raises(ValueError, match=r"^counter: buffered_toeplitz takes gaussian .*, which needs a delta above 0"):
         choose(("buffered_toeplitz",), (Laplace,), 1.0, 0.0, ROW, 100, 10)
     with pytest.raises(ValueError, match="buffered_toeplitz with gaussian: delta must be above 0"):
         choose(("buffered_toeplitz",), REAL, 1.0, 0.0, ROW, 100, 10)

@@ -13,6 +13,7 @@ from dprl.privacy import CountFamilies, CountFamily, PooledFamilies
 from dprl.privacy.designs import counts as of_counts
 from dprl.privacy.designs.counts import report_names
 from dprl.privacy.queries.count_layout import CountEncoding
+from tests.privacy.conftest import SAMPLED
 
 Families = Callable[..., CountFamilies]
 
@@ -81,11 +82,7 @@ def test_a_count_has_its_standard_deviation_at_the_detected_number_of_visits(
 
 @pytest.mark.parametrize(
     ("epsilon", "n_users", "chosen"),
-    [
-        (1.0, 10**5, "sampled_optimized_unary_encoding"),
-        (3.0, 10**5, "sampled_direct_encoding"),
-        (20.0, 10**9, "sampled_direct_encoding"),
-    ],
+    [(1.0, 10**5, SAMPLED), (3.0, 10**5, "sampled_direct_encoding"), (20.0, 10**9, "sampled_direct_encoding")],
 )
 def test_auto_is_the_report_that_detects_the_fewest_visits(
     epsilon: float, n_users: int, chosen: str, tabular_families: Families
@@ -109,7 +106,7 @@ def test_auto_is_the_report_that_detects_the_fewest_visits(
 def test_pooled_counts_have_the_noise_of_all_steps() -> None:
     families = (CountFamily("transitions", 8), CountFamily("visits", 4, marginal_of="transitions"))
     pooled, each = (kind(6, families) for kind in (PooledFamilies, CountFamilies))
-    report, _ = calibrated_report("sampled_optimized_unary_encoding", budget(each, 3.0, 1000))
+    report, _ = calibrated_report(SAMPLED, budget(each, 3.0, 1000))
     own, other = variances(report.name, 3.0, 6, 2, 8)
     for made, steps in ((pooled, 6), (each, 1)):
         found = detection_threshold(report, budget(made, 3.0, 1000))
@@ -120,7 +117,7 @@ def test_pooled_counts_have_the_noise_of_all_steps() -> None:
     ("n_states", "epsilon", "expected"),
     [
         # Laplace noise on separate families detects visits first, with 4 times the noise of transitions.
-        (30, 1.0, ("one_hot", "sampled_optimized_unary_encoding")),
+        (30, 1.0, ("one_hot", SAMPLED)),
         (3, 20.0, ("one_hot", "sampled_direct_encoding")),
     ],
 )
@@ -134,9 +131,7 @@ def test_the_best_noise_is_the_choice_of_auto_for_the_families_of_least_error(
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 10.0, 20.0])
-def test_where_one_bound_is_for_all_cells_the_most_visited_one_decides(
-    epsilon: float, tabular_families: Families
-) -> None:
+def test_where_one_bound_is_for_all_cells_the_most_visited_decides(epsilon: float, tabular_families: Families) -> None:
     families, users = replace(tabular_families(4), by_bound=True), 1000
     asked = budget(families, epsilon, users)
     largest = {}
@@ -151,7 +146,7 @@ def test_where_one_bound_is_for_all_cells_the_most_visited_one_decides(
     assert why.startswith(f"{report.name}: counts of visits exceed the largest standard deviation from ")
 
 
-@pytest.mark.parametrize("name", ["sampled_optimized_unary_encoding", "sampled_direct_encoding"])
+@pytest.mark.parametrize("name", [SAMPLED, "sampled_direct_encoding"])
 def test_a_bound_for_pooled_counts_is_for_the_most_telling_number_of_visits(name: str) -> None:
     """By the law of a user's estimate who visits the cell at h of H steps, for all h."""
     steps, users, epsilon = 6, 1000, 5.0

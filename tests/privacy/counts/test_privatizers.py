@@ -107,10 +107,7 @@ REWARDS = CountFamily("rewards", PAIRS, marginal_of="transitions", indicator=Fal
 WITH_REWARDS = CountFamilies(STEPS, (TRANSITIONS, VISITS, REWARDS))
 WITHOUT = CountFamilies(STEPS, (TRANSITIONS, VISITS))
 # Integer noise of this scale is 0 except with probability e^-200.
-NOISELESS: list[Any] = [
-    CountPrivacy("jdp", 1.2e4, mechanism="discrete_laplace"),
-    CountPrivacy("ldp", 3e3, mechanism="discrete_laplace"),
-]
+NOISELESS: list[Any] = [CountPrivacy(*asked, mechanism="discrete_laplace") for asked in (("jdp", 1.2e4), ("ldp", 3e3))]
 
 
 def users(families: CountFamilies) -> list[UserRecord]:
@@ -201,9 +198,7 @@ def charged(privatizer: CountPrivatizer) -> CountPrivatizer:
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_later_releases_are_those_of_a_release_after_every_user(
-    name: str, users_of: Users, privatizer_of: Maker
-) -> None:
+def test_later_releases_are_those_of_releases_after_each_user(name: str, users_of: Users, privatizer_of: Maker) -> None:
     families = privatizer_of("none").query.families
 
     def built() -> CountPrivatizer:
@@ -217,9 +212,7 @@ def test_later_releases_are_those_of_a_release_after_every_user(
         assert all(np.array_equal(some[user], every[user]) for user in read)
 
 
-def test_the_certificate_and_the_report_are_those_of_an_exchange(
-    kind: str, users_of: Users, privatizer_of: Maker
-) -> None:
+def test_certificate_and_report_are_those_of_an_exchange(kind: str, users_of: Users, privatizer_of: Maker) -> None:
     released, unreleased = charged(privatizer_of(kind)), charged(privatizer_of(kind))
     for user, contribution in enumerate(users_of(released, N_USERS), start=1):
         send_and_aggregate(released.channel, contribution.index, contribution.value, user)

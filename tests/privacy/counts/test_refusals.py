@@ -109,9 +109,7 @@ def test_indices_that_are_no_integers_are_refused_before_the_charge(privatizer: 
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_records_of_another_shape_are_refused_before_the_charge(
-    privatizer: CountPrivatizer, shape: tuple[int, int]
-) -> None:
+def test_records_of_another_shape_are_refused_uncharged(privatizer: CountPrivatizer, shape: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match="one cell per step and family"):
         message_of(privatizer, UserRecord(np.zeros(shape, dtype=np.int64), np.zeros(shape)), 1)
     assert privatizer.ledger.users_charged == 0
@@ -155,10 +153,7 @@ def test_nothing_is_certified_that_was_not_charged(privatizer: CountPrivatizer, 
 
 
 def test_whole_number_noise_hides_the_fractions_of_values_too(tabular_families: Families) -> None:
-    for settings in (
-        CountPrivacy("jdp", 1.0, mechanism="discrete_laplace"),
-        CountPrivacy("ldp", 1.0, mechanism="discrete_laplace"),
-    ):
+    for settings in (CountPrivacy(model, 1.0, mechanism="discrete_laplace") for model in ("jdp", "ldp")):
         privatizer = settings.build(tabular_families(HORIZON), 9, Streams(0, "fractions"))
         contribution = UserRecord(np.zeros((HORIZON, 3), dtype=np.int64), np.full((HORIZON, 3), 0.25))
         counts = sent(privatizer, contribution, 1)
@@ -212,11 +207,7 @@ def test_a_channel_does_not_print_what_is_not_released(privatizer: CountPrivatiz
         ("jdp", {"epsilon": 1.0, "delta": 1.0}, "delta must be 0 .* or lie in"),
         ("ldp", {"epsilon": 1.0, "delta": 1e-16}, "delta must be 0 .* or lie in"),
         ("jdp", {"epsilon": 1.0, "counter": "exact"}, "counter must be one of binary_tree"),
-        (
-            "ldp",
-            {"epsilon": 1.0, "delta": 1e-6, "calibration": "printed"},
-            "delta must be 0 with the printed calibration",
-        ),
+        ("ldp", {"epsilon": 1.0, "delta": 1e-6, "calibration": "printed"}, "delta must be 0 with .* calibration"),
     ],
 )
 def test_bad_settings_are_refused_in_one_line(kind: str, values: dict[str, Any], message: str) -> None:

@@ -149,9 +149,7 @@ def play_exactly(families: object, users: list[UserRecord]) -> np.ndarray:
     return np.asarray(exact.channel.needed.copy())
 
 
-def test_a_release_that_is_not_on_the_schedule_is_refused(
-    built: Callable[[], CountPrivatizer], users_of: Users
-) -> None:
+def test_a_release_that_is_not_on_schedule_is_refused(built: Callable[[], CountPrivatizer], users_of: Users) -> None:
     privatizer = built()
     users = users_of(privatizer, N_USERS)
     privatizer.charge(1, N_USERS)

@@ -191,12 +191,7 @@ def test_other_queries_with_a_counter_are_refused() -> None:
 # Sampled rounds: everybody is charged first, users are drawn as the proof requires, and anything else is refused.
 
 POPULATION, BATCH, N_ROUNDS = 500, 20, 40
-SETTINGS: dict[str, Any] = {
-    "mechanism": "clipped_gaussian",
-    "clip": CLIP,
-    "sampling": "poisson",
-    "population": POPULATION,
-}
+SETTINGS: Any = {"mechanism": "clipped_gaussian", "clip": CLIP, "sampling": "poisson", "population": POPULATION}
 LAYOUT = GradientLayout(3, BATCH, draws=True)
 
 

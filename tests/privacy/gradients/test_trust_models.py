@@ -57,9 +57,7 @@ def test_noise_does_not_depend_on_what_was_calibrated_before() -> None:
 @pytest.mark.parametrize("submissions", [2, 5, 10])
 def test_gaussian_noise_on_a_grid_meets_delta_for_all_submissions(epsilon: float, submissions: int) -> None:
     """The clip is rounded to the grid, so one submission need not have exactly 1/sqrt(T) of the total mu."""
-    settings = GradientPrivacy(
-        "jdp", epsilon, 1e-6, "clipped_gaussian", clip=1.0, submissions=submissions, counter="none"
-    )
+    settings = GradientPrivacy("jdp", epsilon, 1e-6, "clipped_gaussian", 1.0, submissions=submissions, counter="none")
     curve = mechanism_of(settings, "exact").curve()
     assert 0.95e-6 < repeat(curve, submissions).delta(epsilon) <= 1e-6
 

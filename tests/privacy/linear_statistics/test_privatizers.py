@@ -473,9 +473,7 @@ def test_a_loss_is_called_exact_only_where_features_attain_it(
 @pytest.mark.parametrize("model", ["jdp", "ldp"])
 @pytest.mark.parametrize("rewards", ["public", "noisy", "open"])
 @pytest.mark.parametrize("clipped", [True, False])
-def test_without_clips_or_with_open_rewards_no_channel_is_covered(
-    model: TrustModel, rewards: str, clipped: bool
-) -> None:
+def test_without_clips_or_with_open_rewards_nothing_is_covered(model: TrustModel, rewards: str, clipped: bool) -> None:
     found = of_statistics(model, rewards, clipped)
     assert (found.covered == ()) == (not clipped or rewards == "open")
     attained_by = THREAT_MODELS["statistics", model].attained_by
@@ -547,10 +545,7 @@ def test_noise_is_compared_with_the_printed_scale_at_the_stages_with_data(kind: 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (
-            {"clipping": "none"},
-            "^clipping must be auto or device or centered with the certified calibration, got 'none'",
-        ),
+        ({"clipping": "none"}, "^clipping must be auto or device or centered with .* calibration, got 'none'"),
         ({"rewards": "open"}, "^rewards must be auto or noisy or public with the certified calibration, got 'open'"),
         ({"calibration": "printed", "rewards": "noisy"}, "^rewards must be auto or public or open with the printed"),
         ({"mechanism": "gram_gaussian"}, "^delta must be above 0 with certified gram_gaussian, got 0"),

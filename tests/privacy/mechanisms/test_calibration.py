@@ -27,9 +27,7 @@ SENSITIVITIES = [
     Sensitivity(5.3, 2.9, 1.7, 12),
     Sensitivity.of_cells(601),
 ]
-EPSILONS = [float(10.0**e) for e in range(-9, 10)] + [
-    float(x) for x in 10 ** np.random.default_rng(5).uniform(-9, 9, 12)
-]
+EPSILONS = [10.0**e for e in range(-9, 10)] + [float(x) for x in 10 ** np.random.default_rng(5).uniform(-9, 9, 12)]
 DELTAS = [1e-15, 3.7e-12, 1e-9, 1e-6, 2.3e-4, 0.1]
 
 
@@ -79,9 +77,7 @@ def test_the_requests_that_were_missed_by_a_last_digit() -> None:
 
 def test_log_is_within_two_and_a_half_ulp() -> None:
     rng = np.random.default_rng(0)
-    u = np.concatenate(
-        [rng.random(20_000), 10.0 ** -rng.uniform(0, 16, 20_000), 1 - 10.0 ** -rng.uniform(1, 15, 20_000)]
-    )
+    u = np.concatenate([rng.random(20_000), 10.0 ** -rng.uniform(0, 16, 20_000), 1 - 10 ** -rng.uniform(1, 15, 20_000)])
     ours = np.array([log_of_reduced(*reduced(float(v))) for v in u])
     reference = np.log(u)
     assert np.max(np.abs(ours - reference) / np.spacing(np.abs(reference))) <= 2.5

@@ -12,10 +12,8 @@ from dprl.privacy.randomness.chacha20 import BATCH, LANES, chacha20_blocks, fill
 # Random bits: known answers of SplitMix64, uniforms, and no bits from an unknown generator.
 
 GOLDEN_GAMMA = 0x9E3779B97F4A7C15
-KEYS = {
-    "splitmix64": np.array([SPLITMIX64, 7, GOLDEN_GAMMA, 0, 0], dtype=np.uint64),
-    "chacha20": np.array([CHACHA20, 1, 2, 3, 4]),
-}
+KEYS = {"splitmix64": np.array([SPLITMIX64, 7, GOLDEN_GAMMA, 0, 0], dtype=np.uint64)}
+KEYS["chacha20"] = np.array([CHACHA20, 1, 2, 3, 4])
 
 
 def bits(key: np.ndarray, first: int, n: int) -> np.ndarray:
