@@ -75,15 +75,8 @@ def equilibrium_by_linprog(upper: Floats, lower: Floats, ties: Floats | float = 
     gains_max = (upper[:, None, :] - upper[None, :, :]).reshape(n_max, -1)
     gains_min = (lower[None, :, :] - lower.T[:, :, None]).reshape(n_min, -1)
     gains = np.vstack([gains_max, gains_min]) / scale
-    answer = linprog(
-        ((upper - lower) / scale + ties).ravel(),
-        A_ub=gains,
-        b_ub=np.zeros(len(gains)),
-        A_eq=np.ones((1, upper.size)),
-        b_eq=[1.0],
-        bounds=(0, None),
-        options=_TIGHT,
-    )
+    no_gain, one = {"A_ub": gains, "b_ub": np.zeros(len(gains))}, {"A_eq": np.ones((1, upper.size)), "b_eq": [1.0]}
+    answer = linprog(((upper - lower) / scale + ties).ravel(), **no_gain, **one, bounds=(0, None), options=_TIGHT)
     if not answer.success:
         raise ArithmeticError(answer.message)
     policy = np.maximum(answer.x, 0.0)
@@ -131,9 +124,8 @@ class NaiveNashVI(NaiveLearner):
         values = np.zeros((self.horizon + 1, self.n_states))
         plan = Plan(np.zeros(shape), np.zeros(shape), np.zeros(shape), values, values.copy())
         for h in range(self.horizon - 1, -1, -1):
-            plan.upper_q[h], plan.lower_q[h] = self.q_of_step(
-                h, transitions[h], visits[h], (plan.upper[h + 1], plan.lower[h + 1])
-            )
+            after = plan.upper[h + 1], plan.lower[h + 1]
+            plan.upper_q[h], plan.lower_q[h] = self.q_of_step(h, transitions[h], visits[h], after)
             for s in range(self.n_states):
                 upper_q, lower_q = plan.upper_q[h, s], plan.lower_q[h, s]
                 policy = self.equilibrium(upper_q, lower_q)

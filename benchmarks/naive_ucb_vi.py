@@ -79,8 +79,7 @@ class Counts:
 
 def laplace_noise(like: Counts, scale: float, rng: np.random.Generator) -> Counts:
     """One Laplace draw for every cell of `like`."""
-    parts = (like.visits, like.transitions, like.rewards)
-    return Counts(*(rng.laplace(0.0, scale, part.shape) for part in parts))
+    return Counts(*(rng.laplace(0.0, scale, part.shape) for part in (like.visits, like.transitions, like.rewards)))
 
 
 class NaiveLearner:

@@ -24,8 +24,7 @@ from dprl.privacy.mechanisms.sampling import Noise, fill_noise
 from dprl.privacy.randomness.streams import NoiseConfig, Streams
 
 Entropy = Literal["seed", "os"]
-# H S A (S+2) counters of RiverSwim S=6 A=2 H=20 and of a random MDP S=20 A=4 H=20.
-SIZES = (1_920, 35_200)
+SIZES = (1_920, 35_200)  # H S A (S+2) counters of RiverSwim S=6 A=2 H=20 and of a random MDP S=20 A=4 H=20.
 SCALE = 30.0
 MECHANISMS: tuple[Mechanism, ...] = (Laplace(SCALE), Gaussian(SCALE), DiscreteLaplace(SCALE), DiscreteGaussian(SCALE))
 GENERATORS: dict[Entropy, str] = {"seed": "SplitMix64", "os": "ChaCha20"}

@@ -124,14 +124,9 @@ def collection(lane: str, episodes: float, repeats: int) -> list[Row]:
 def ppo_steps(runners: int, repeats: int) -> float:
     """Return the steps per second that RLlib's PPO samples without learning, the median over repeats."""
     model = DefaultModelConfig(fcnet_hiddens=[64, 64], fcnet_activation="tanh")
-    algorithm = (
-        PPOConfig()
-        .environment("CartPole-v1")
-        .rl_module(model_config=model)
-        .env_runners(num_env_runners=runners, num_envs_per_env_runner=AT_ONCE)
-        .resources(num_cpus_for_main_process=0)
-        .build_algo()
-    )
+    config = PPOConfig().environment("CartPole-v1").rl_module(model_config=model)
+    config.env_runners(num_env_runners=runners, num_envs_per_env_runner=AT_ONCE)
+    algorithm = config.resources(num_cpus_for_main_process=0).build_algo()
     group, steps, rates = algorithm.env_runner_group, 20 * AT_ONCE, []
     try:
         for _ in range(repeats + 1):

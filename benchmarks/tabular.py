@@ -23,8 +23,7 @@ SUBJECTS: dict[TabularMDPConfig, type[NaiveUCBVI]] = {
     PrivateUCBVIConfig(bonus_scale=0.01, precision_scale=0.01): NaiveUCBVI,
     PrivateUCBPOConfig(bonus_scale=0.01, precision_scale=0.01): NaiveUCBPO,
 }
-# First timed episode: in the first episodes a tree has few levels, which would favour NumPy.
-START = 100_000
+START = 100_000  # First timed episode: in the first episodes a tree has few levels, which would favour NumPy.
 
 
 def riverswim() -> FiniteMDP:

@@ -10,8 +10,7 @@ import sys
 import numpy as np
 import pandas as pd
 
-_GAP = 1e-3
-"""Added to the distances of offline policies from the optimum, which may be 0."""
+_GAP = 1e-3  # added to the distances of offline policies from the optimum, which may be 0
 SCALES = ["algorithm.bonus_scale", "algorithm.precision_scale"]
 
 

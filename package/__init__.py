@@ -1,5 +1,7 @@
 """Differentially private reinforcement learning on Ray, with a privacy certificate for every run."""
 
+# ruff: noqa: F403, F405 - type checkers find the names of the Python API there; at run time __getattr__ does
+
 from __future__ import annotations
 
 import importlib
@@ -8,28 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dprl import tune as tune
-    from dprl.platform.api import (
-        Experiment,
-        Sweep,
-        UserError,
-        algorithm,
-        audit,
-        certify,
-        compose,
-        experiments,
-        from_arrays,
-        from_gymnasium,
-        grid,
-        load,
-        log_episodes,
-        log_trajectories,
-        mixture_of,
-        register_env,
-        run,
-        sweep,
-        users_needed,
-        verify,
-    )
+    from dprl.platform.api import *
 
 __all__ = [
     "Experiment",

@@ -46,8 +46,6 @@ EPSILON, DELTA, HORIZON, EPISODES = 1.0, 1e-5, 5, 1000
 ALPHA = 0.05
 """Bound on the probability that any of the measured bounds is wrong."""
 _CLIP, _NUMBERS, _SUBMISSIONS, _REWARD_FEATURES = 0.01, 8, 10, 3
-_FIRST_STAGE_CHANGE = 2.0 * (HORIZON - 1) ** 2
-"""Change of one number of phi V at stage 1: from m^2 to -m^2, m = H - 1."""
 
 Guarantee = PrivacyCurve | NoiseProof
 Scale = Callable[[int, int], float]
@@ -280,9 +278,8 @@ def most_agents_of_printed_gaussian(horizon: int, epsilon: float, delta: float) 
 
 def _first_number(noise: gram.Gram) -> Noise:
     """Return one number of a message at stage 1."""
-    return number(
-        noise.stage_mechanisms(1)[0], _FIRST_STAGE_CHANGE, f"one number, changed by {_FIRST_STAGE_CHANGE:.4g}"
-    )
+    change = 2.0 * (HORIZON - 1) ** 2  # of phi V: from m^2 to -m^2, m = H - 1
+    return number(noise.stage_mechanisms(1)[0], change, f"one number, changed by {change:.4g}")
 
 
 # fmt: off

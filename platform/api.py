@@ -111,15 +111,14 @@ def grid(*alternatives: object, **settings: object) -> dict[str, Any]:
         if any(isinstance(each, range) or getattr(each, "ndim", 0) for each in alternatives):
             raise broken_rule("grid", "must have values as alternatives", list(alternatives), "write grid(*values)")
         return {GRID: list(alternatives)}
-    return {key: _grid_of(key, value) for key, value in settings.items()}
-
-
-def _grid_of(key: str, value: Any) -> Any:  # noqa: ANN401
-    """Return the grid of a sequence, or a single value unchanged."""
-    if getattr(value, "ndim", 0) > 1:
-        raise broken_rule(f"grid: {key}", "must be values of 1 dimension", f"shape {value.shape}", "write e.g. [1, 3]")
-    value = value.tolist() if getattr(value, "ndim", 0) == 1 else value
-    return {GRID: list(value)} if isinstance(value, list | tuple | range) else value
+    found = dict[str, Any]()
+    for key, value in settings.items():
+        shape = getattr(value, "shape", ())
+        if len(shape) > 1:
+            raise broken_rule(f"grid: {key}", "must be values of 1 dimension", f"shape {shape}", "write e.g. [1, 3]")
+        several: Any = value.tolist() if shape else value  # type: ignore[attr-defined]
+        found[key] = {GRID: list(several)} if isinstance(several, list | tuple | range) else value
+    return found
 
 
 def experiments(config: Config | None = None, **settings: Any) -> list[Experiment]:  # noqa: ANN401

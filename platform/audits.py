@@ -43,14 +43,10 @@ COUNT_PROBES = ((1, 3), (2, 5))
 """(H, K) of the probes of counts."""
 STATISTICS_PROBES = ((2, 2, 1), (3, 4, 2))
 """(H, D, n) of the probes of statistics."""
-_LONG = 1000.0
-"""Length of features in the attack on unclipped messages, in units of the bound."""
-_MOST_SUBMISSIONS = 16
-"""Maximum of one agent's submissions in one attack."""
-_USERS = 3
-"""Users of a probe, where their number is free."""
-_WINDOWS = 5
-"""Windows of gradients in an attack on a counter."""
+_LONG = 1000.0  # length of features in the attack on unclipped messages, in units of the bound
+_MOST_SUBMISSIONS = 16  # maximum of one agent's submissions in one attack
+_USERS = 3  # users of a probe, where their number is free
+_WINDOWS = 5  # windows of gradients in an attack on a counter
 
 
 def claim_of(privatizer: Privatizer[Any]) -> Claim:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError, Group, Parameter, UnusedCliTokensError
 
+from dprl import __version__
 from dprl.platform import program
 from dprl.platform.errors import (
     EXIT_BAD_INPUT,
@@ -43,10 +44,7 @@ GROUPS = {
         "compose:compose": "compose first/certificate.json second/certificate.json --out both.json",
         "audit:audit": "audit smoke --runs 200000",
     },
-    "write configs and parts": {
-        "list_parts:list_parts": "list bernstein_vi",
-        "new:new": "new algorithm my_ucb",
-    },
+    "write configs and parts": {"list_parts:list_parts": "list bernstein_vi", "new:new": "new algorithm my_ucb"},
 }
 """Functions in commands/ with an example, by headings of the help. The example begins with the command's name."""
 COMMANDS = {example.split()[0]: place for group in GROUPS.values() for place, example in group.items()}
@@ -126,7 +124,7 @@ def app(only: str = "") -> App:
         help="Differentially private reinforcement learning, with a privacy certificate for every run.",
         help_epilogue=_END.format(name),
         help_format="plaintext",
-        version=_version,
+        version=f"dprl {__version__}",
         default_parameter=Parameter(negative="", show_default=False, json_list=False, allow_repeating=True),
         result_action="return_value",
     )
@@ -141,12 +139,6 @@ def app(only: str = "") -> App:
             found.command(command, word, group=group, help_epilogue=f"example: {name} {example}", sort_key=order)
     found.register_install_completion_command()
     return found
-
-
-def _version() -> str:
-    from dprl import __version__  # noqa: PLC0415 - it takes a moment
-
-    return f"dprl {__version__}"
 
 
 if __name__ == "__main__":

@@ -10,8 +10,6 @@ from dprl.sources import VARIABLE as PLUGINS_VARIABLE
 
 _CPU_VARIABLE = "DPRL_NUM_CPUS"
 
-_WORKER_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "RAY_CHDIR_TO_TRIAL_DIR": "0"}
-
 _DRIVER_ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
@@ -48,7 +46,7 @@ def set_environment(prefix: str = "") -> None:
 
 def worker_environment() -> dict[str, str]:
     """Return the variables for processes that run one cell, so that they find the same plugins."""
-    found = dict(_WORKER_ENVIRONMENT)
+    found = {"OMP_NUM_THREADS": "1", "RAY_CHDIR_TO_TRIAL_DIR": "0"}
     if plugins := os.environ.get(PLUGINS_VARIABLE):
         folders = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
         absolute = os.pathsep.join(str(Path(folder).absolute()) for folder in folders)

@@ -13,8 +13,7 @@ from dprl.envs.gymnasium_ids import spec_of
 from dprl.envs.gymnasium_tables import limit_of, table_of
 from dprl.platform.errors import UserError, broken_rule
 
-_NO_DIFFERENCE = 1e-12
-"""Difference of values per step that counts as none."""
+_NO_DIFFERENCE = 1e-12  # difference of values per step that counts as none
 
 
 def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, horizon: int | None = None, **kwargs: Any) -> GymnasiumTable:  # noqa: ANN401
@@ -38,10 +37,8 @@ def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, horizon: int | None = 
         raise UserError(f"env: {error}") from None
     if spec is None:
         got = f"the class {env.__name__}" if isinstance(env, type) else f"an object of {type(env).__name__}"
-        raise UserError(
-            f"env: must be an id or an environment registered with Gymnasium, got {got}; call gymnasium.register for "
-            "its class, and pass the id"
-        )
+        rule = "env: must be an id or an environment registered with Gymnasium"
+        raise UserError(f"{rule}, got {got}; call gymnasium.register for its class, and pass the id")
     arguments: dict[str, Any] = {} if isinstance(env, str) else dict(spec.kwargs)
     try:
         if not isinstance(env, str):

@@ -36,10 +36,7 @@ class UserError(Exception):
         super().__init__(line)
 
 
-_EXTRAS = {
-    **dict.fromkeys(("ray", "grpc"), "ray"),
-    **dict.fromkeys(("torch", "tree", "lz4", "ormsgpack"), "rllib"),
-}
+_EXTRAS = {**dict.fromkeys(("ray", "grpc"), "ray"), **dict.fromkeys(("torch", "tree", "lz4", "ormsgpack"), "rllib")}
 """Extras of the project by the packages that they install."""
 
 

@@ -30,17 +30,6 @@ from dprl.sources import (
     used_packages,
 )
 
-__all__ = [
-    "PLUGIN_ERRORS",
-    "environment_module",
-    "load_plugins",
-    "register_algorithm",
-    "register_environment",
-    "register_function",
-    "require_digested_modules",
-    "version_of_parts",
-]
-
 PLUGIN_ERRORS = (
     *(ValueError, ArithmeticError, LookupError, OSError, RuntimeError, MemoryError),
     *(TypeError, AttributeError, NameError, AssertionError, ImportError, SyntaxError),
@@ -164,10 +153,8 @@ def _check_part(part: type[Any], registry: Mapping[str, type[Any]], kind: str) -
     packages = {package_of(module) for module in plugin_modules()} | {_PACKAGE}
     if package_of(part.__module__) not in packages:
         # Its source would not be part of a cell's digest, so another version would count as the same cell.
-        raise ValueError(
-            f"{kind} {name} must belong to a plugin, got module {part.__module__}; name it in ${VARIABLE}, or in an "
-            f"entry point of group {GROUP}"
-        )
+        wrong = f"{kind} {name} must belong to a plugin, got module {part.__module__}"
+        raise ValueError(f"{wrong}; name it in ${VARIABLE}, or in an entry point of group {GROUP}")
     there = registry.get(name, part)
     if (there.__module__, there.__qualname__) != (part.__module__, part.__qualname__):
         raise ValueError(f"{kind} {name} must have a unique name, got that of {there.__module__}; rename it")

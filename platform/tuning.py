@@ -66,9 +66,8 @@ class _Trial(tune.Trainable):
         raw = copy.deepcopy(dict(cls.base))
         for path, value in config.items():
             if path == "seeds":
-                raise broken_rule(
-                    "seeds", "must not be in param_space: a trial has one seed", value, "vary seed instead"
-                )
+                rule = "must not be in param_space: a trial has one seed"
+                raise broken_rule("seeds", rule, value, "vary seed instead")
             set_value(raw, path.split("."), plain(value, path), path)
         cells = cells_of({**raw, "seeds": 1})
         if len(cells) != 1:

@@ -18,7 +18,7 @@ def users_needed(n_states: int, n_actions: int, horizon: int, epsilon: float, mo
     Linear interpolation in logarithms between measurements on random MDPs (docs/users.md): central privacy at delta
     1e-6, or local privacy. Your environment may need ten times more or fewer; docs/users.md shows some that do.
 
-    Raises UserError outside of what was measured.
+    Raises UserError outside of the measured range.
 
     Examples:
         >>> users_needed(n_states=10, n_actions=8, horizon=20, epsilon=1.0)

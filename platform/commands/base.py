@@ -72,7 +72,7 @@ class RunFlags:
         return [*self.settings, *([] if self.name is None else [f"name={json.dumps(self.name)}"])]
 
     def cells(self, config: str, here: bool = True) -> list[Experiment]:
-        """Return the cells of a config, which are to run on this machine or elsewhere. Raises UserError."""
+        """Return the cells of a config, to be run on this machine or elsewhere. Raises UserError."""
         return expanded_cells(config, self.overrides, here=here)
 
 

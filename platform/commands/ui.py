@@ -28,7 +28,14 @@ def ui(*, port: Annotated[int, whole(1, 65535, "TCP port")] = 5000, storage: Sto
         remedy = f"run `{command('sweep', 'smoke')}` first; runs at $MLFLOW_TRACKING_URI are shown by its own server"
         raise UserError(f"{database}: file not found; {remedy}")
     page = runs_page(database)
-    _require_free(port)
+    with socket.socket() as probe:
+        # Like the server; otherwise a port that was in use a minute ago would count as taken.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((_UI_HOST, port))
+        except OSError as error:
+            rule, remedy = f"must be free ({error.strerror})", "choose another, e.g. --port 5001"
+            raise broken_rule("--port", rule, port, remedy) from None
     # One worker and no job runners: each is a process of 200 MB, and looking at results needs neither.
     quiet = {
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
@@ -55,15 +62,3 @@ def ui(*, port: Annotated[int, whole(1, 65535, "TCP port")] = 5000, storage: Sto
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(server.pid, signal.SIGTERM)
-
-
-def _require_free(port: int) -> None:
-    """Raise UserError if something listens at `port`."""
-    with socket.socket() as probe:
-        # Like the server; otherwise a port that was in use a minute ago would count as taken.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((_UI_HOST, port))
-        except OSError as error:
-            rule, remedy = f"must be free ({error.strerror})", "choose another, e.g. --port 5001"
-            raise broken_rule("--port", rule, port, remedy) from None

@@ -52,10 +52,8 @@ def verify(
             for label, each in results.items():
                 told = f"consistent. {verdict_line(found[label])}" if each.stands else "INCONSISTENT"
                 lines = [f"{names.get(label, label)}: {told}"]
-                if not each.stands and found[label]["version"] != __version__:
-                    made = (
-                        f"  it says that dprl {found[label]['version']} made it, which may state other bounds and texts"
-                    )
+                if not each.stands and (version := found[label]["version"]) != __version__:
+                    made = f"  it says that dprl {version} made it, which may state other bounds and texts"
                     lines.append(f"{made}: verify it with that version, or run its experiment.yaml with this one")
                 say("\n".join([*lines, *(f"  {difference}" for difference in each.differences)]))
             say(f"Taken as stated: {', '.join(TAKEN_AS_STATED)} (see docs/certificates.md).")

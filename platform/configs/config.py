@@ -36,22 +36,18 @@ def config_files() -> dict[str, Path]:
     return found
 
 
-def _find_config(path: str | Path) -> Path:
-    """Return the config file that `path` names: a file, or the name of one in tune_configs/."""
-    file, known = Path(path), config_files()
-    if file.exists():
-        return file
-    if str(path) in known:
-        return known[str(path)]
-    beside = {each.stem: str(each) for each in file.parent.glob("*") if each.suffix in _SUFFIXES}
-    close = nearest(file.stem, [*beside, *known])
-    remedy = f"did you mean {beside.get(close, close)!r}?" if close else suggestion("", list(known))
-    raise UserError(f"{path}: config not found; {remedy}")
-
-
 def read_config(path: str | Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the mapping in the config file after all overrides; a missing name is the file's stem."""
-    file = _find_config(path)
+    """Return the mapping in the config file after all overrides; a missing name is the file's stem.
+
+    path: a file, or the name of one in tune_configs/. overrides: each `a.b=value`, where the value is YAML.
+    """
+    file, known = Path(path), config_files()
+    if not file.exists() and str(path) not in known:
+        beside = {each.stem: str(each) for each in file.parent.glob("*") if each.suffix in _SUFFIXES}
+        close = nearest(file.stem, [*beside, *known])
+        remedy = f"did you mean {beside.get(close, close)!r}?" if close else suggestion("", list(known))
+        raise UserError(f"{path}: config not found; {remedy}")
+    file = file if file.exists() else known[str(path)]
     try:
         raw = read_yaml(file.read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
@@ -62,17 +58,12 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> dict[str, An
         raise broken_rule(str(path), "a config must be a mapping of keys", raw, remedy)
     raw.setdefault("name", re.sub(r"[^A-Za-z0-9._-]", "_", file.stem))
     for override in overrides:
-        apply_override(raw, override)
+        place, equals, text = override.partition("=")
+        keys, source = place.strip().split("."), f"--set {shortened(place.strip())}"
+        if not equals or not all(keys):
+            raise broken_rule("--set", "must be path=value", override, "write e.g. --set privacy.epsilon=2")
+        set_value(raw, keys, read_yaml(text, source), source)
     return raw
-
-
-def apply_override(raw: dict[str, Any], override: str) -> None:
-    """Apply one `a.b=value` (value is YAML) to `raw`, in place."""
-    path, equals, text = override.partition("=")
-    keys, source = path.strip().split("."), f"--set {shortened(path.strip())}"
-    if not equals or not all(keys):
-        raise broken_rule("--set", "must be path=value", override, "write e.g. --set privacy.epsilon=2")
-    set_value(raw, keys, read_yaml(text, source), source)
 
 
 def set_value(config: dict[str, Any], keys: Sequence[str], value: object, source: str) -> None:

@@ -15,15 +15,7 @@ from typing import Any, cast
 
 from dprl.algorithms import ALGORITHMS, AlgorithmConfig, Learner, Metric
 from dprl.envs import ENVIRONMENTS, Env, EnvConfig, fits, played
-from dprl.platform.configs.sections import (
-    Keys,
-    at_key,
-    keys_of,
-    made,
-    read_privacy,
-    read_registered,
-    require_mapping,
-)
+from dprl.platform.configs.sections import Keys, at_key, keys_of, made, read_privacy, read_registered, require_mapping
 from dprl.platform.configs.yaml_text import write_yaml
 from dprl.platform.errors import UserError, broken_rule, shown
 from dprl.platform.plugins import PLUGIN_ERRORS, version_of_parts
@@ -35,8 +27,7 @@ Scalar = str | float | int
 
 _MOST_EPISODES, _MOST_MEMORY = 10**12, 1e6
 MOST_SEEDS, LARGEST_SEED = 10_000, 2**32 - 1
-_MOST_LETTERS = 40
-"""Of a label."""
+_MOST_LETTERS = 40  # of a label
 _RAW_SCORES = "simulator"
 _USUAL = {"episodes": 200_000, "seeds": 10, "seed": 0}
 NAME_RULE = "must be 1 to 100 letters, digits, '.', '_' or '-', the first no sign"
@@ -98,9 +89,8 @@ class Experiment:
         limits = {"episodes": (2, _MOST_EPISODES), "seeds": (1, MOST_SEEDS), "seed": (0, LARGEST_SEED)}
         for key, (least, most) in limits.items():
             if not least <= getattr(self, key) <= most:
-                raise ValueError(
-                    f"{key} must lie between {least} and {most}, got {getattr(self, key)}; write e.g. {_USUAL[key]}"
-                )
+                rule = f"{key} must lie between {least} and {most}"
+                raise ValueError(f"{rule}, got {getattr(self, key)}; write e.g. {_USUAL[key]}")
         for key in ("label", "algorithm_label"):
             label = getattr(self, key)
             if len(label) > _MOST_LETTERS or not label.isprintable() or label != label.strip():
@@ -248,10 +238,8 @@ def _check_played(experiment: Experiment) -> None:
     fitting = sorted(name for name, spec in ENVIRONMENTS.items() if fits(spec.builds, algorithm.plays))
     players = sorted(name for name, config in ALGORITHMS.items() if fits(env.builds, config.plays))
     other = f", or one of the algorithms {', '.join(players)}" if players else ""
-    raise ValueError(
-        f"env must be a {algorithm.plays.kind} with algorithm {algorithm.name}, got {env.name}, a {env.builds.kind}; "
-        f"choose env {' or '.join(fitting)}{other}"
-    )
+    rule = f"env must be a {algorithm.plays.kind} with algorithm {algorithm.name}"
+    raise ValueError(f"{rule}, got {env.name}, a {env.builds.kind}; choose env {' or '.join(fitting)}{other}")
 
 
 def _check_release(experiment: Experiment) -> None:

@@ -15,16 +15,11 @@ from dprl.platform.errors import UserError, broken_rule
 from dprl.privacy import CountPrivacy, Streams
 
 GB = 1e9
-_NUMBER = 8
-"""Bytes."""
-_PROCESS = 0.65 * GB
-"""Memory of a worker process with its libraries and compiled kernels."""
-_TABLES = 6
-"""Arrays of the size of the stored transitions while an environment is built and played: two stay."""
-_COUNTS = 8
-"""Arrays with an entry for each count: sums, releases, a message, a checkpoint's copies; half without noise."""
-_MIXTURE = 3
-"""Copies of a mixture's successor lists, or of its features, while they are made."""
+_NUMBER = 8  # bytes
+_PROCESS = 0.65 * GB  # memory of a worker process with its libraries and compiled kernels
+_TABLES = 6  # arrays of the size of the stored transitions while an environment is built and played: two stay
+_COUNTS = 8  # arrays with an entry for each count: sums, releases, a message, a checkpoint's copies; half without noise
+_MIXTURE = 3  # copies of a mixture's successor lists, or of its features, while they are made
 
 
 def build_bytes(cell: Experiment) -> float:

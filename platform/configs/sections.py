@@ -27,12 +27,8 @@ EXAMPLES = {
     "noise": "noise: {arithmetic: exact, entropy: os}",
 }
 _TYPE_NAMES: dict[object, str] = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
-_REMEDIES: dict[object, str] = {
-    int: "write a plain whole number",
-    float: "write a plain number",
-    str: "put it in quotes",
-    bool: "write true or false",
-}
+_REMEDIES: dict[object, str] = {int: "write a plain whole number", float: "write a plain number"}
+_REMEDIES |= {str: "put it in quotes", bool: "write true or false"}
 
 
 def _whole(value: object) -> object:
@@ -69,16 +65,12 @@ class Keys:
         if found["type"] == "extra_forbidden":
             raise UserError(f"{place}: unknown key; {suggestion(key, list(self.hints))}")
         if found["type"] == "missing":
-            raise UserError(
-                f"{place}: is required, got nothing; add {EXAMPLES.get(place, f'{key}: <{describe_type(hint)}>')}"
-            )
+            rule = f"{place}: is required"
+            raise UserError(f"{rule}, got nothing; add {EXAMPLES.get(place, f'{key}: <{describe_type(hint)}>')}")
         what, names = describe_type(hint), choices(hint)
-        close = nearest(value, names)
-        remedy = (
-            f"did you mean {close!r}?"
-            if close
-            else _REMEDIES.get(hint, "choose one of them" if names else "correct or remove it")
-        )
+        remedy = _REMEDIES.get(hint, "choose one of them" if names else "correct or remove it")
+        if close := nearest(value, names):
+            remedy = f"did you mean {close!r}?"
         if found["type"] == "finite_number":
             what = f"{what} that is finite"
         elif isinstance(value, list | dict) and value:
@@ -166,9 +158,8 @@ def at_key(error: ValueError, path: str, keys: Container[str]) -> UserError:
 def require_mapping(value: object, path: str) -> dict[str, Any]:
     """Return `value` if it is a mapping with text keys, none of an earlier version. Raises UserError."""
     if not isinstance(value, dict):
-        raise broken_rule(
-            path or "config", "must be a mapping", value, f"write e.g. {EXAMPLES.get(path, EXAMPLES['env'])}"
-        )
+        remedy = f"write e.g. {EXAMPLES.get(path, EXAMPLES['env'])}"
+        raise broken_rule(path or "config", "must be a mapping", value, remedy)
     for key, setting in value.items():
         if not isinstance(key, str) or not fits_into_text(key):
             raise broken_rule(path or "config", "must have text keys", key, "quote it or remove it")
@@ -211,10 +202,9 @@ REMOVED: dict[str, str] = {
     "privacy.mechanism=sampled_symmetric_unary_encoding": "write sampled_optimized_unary_encoding, or auto",
     "privacy.mechanism=optimized_unary_encoding": "write sampled_optimized_unary_encoding",
     "privacy.mechanism=direct_encoding": "write sampled_direct_encoding",
-    **{
-        f"privacy.counter={name}": "write counter: buffered_toeplitz"
-        for name in ("honaker", "square_root", "normalized_square_root")
-    },
+    "privacy.counter=honaker": "write counter: buffered_toeplitz",
+    "privacy.counter=square_root": "write counter: buffered_toeplitz",
+    "privacy.counter=normalized_square_root": "write counter: buffered_toeplitz",
     "algorithm.name=ldp_sign_votes": "take ma_ldp, the algorithm on linear mixture MDPs",
     "algorithm.success_memory": "leave it out: bits on scores are no longer sent, and halving lowers the step",
     "algorithm.success_full": "leave it out: bits on scores are no longer sent, and halving lowers the step",

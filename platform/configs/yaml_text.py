@@ -9,8 +9,7 @@ import yaml
 
 from dprl.platform.errors import UserError
 
-_MOST_NODES = 100_000
-"""Values of a text, with those of an alias counted at each place."""
+_MOST_NODES = 100_000  # values of a text, with those of an alias counted at each place
 
 
 class _Loader(yaml.SafeLoader):

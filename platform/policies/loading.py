@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dprl.atomic_files import read_arrays
 from dprl.envs import CartPoleGravity, Control, ControlLog, Env, FiniteMDP, LinearMixtureMDP, MarkovGame
@@ -41,7 +40,17 @@ def load_policy(path: str | Path, seed: int | None = None, generator: np.random.
         if not file.is_file():
             remedy = "finish the run, or name a folder in <sweep>/cells, with all its files"
             raise broken_rule(str(path), "must be the folder of a finished cell", f"no {file.name}", remedy)
-    table, experiment = _table(folder.policy_file, seed), folder.experiment()
+    try:
+        arrays = read_arrays(folder.policy_file)
+        policies = dict(zip(arrays["seed"].tolist(), arrays["policy"], strict=True))
+    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
+        rule = "must hold the policies that a run wrote, one per seed"
+        raise broken_rule(str(folder.policy_file), rule, error, "run the experiment beside it again") from None
+    chosen = next(iter(policies), None) if seed is None else seed
+    if chosen not in policies:
+        rule = f"seed: must be one of {', '.join(map(str, policies))}"
+        raise UserError(f"{rule}, got {chosen}; those are in {folder.policy_file}")
+    table, experiment = np.asarray(policies[chosen]), folder.experiment()
     env, drawn = experiment.env, generator or np.random.default_rng()
     try:
         if isinstance(env, Control | ControlLog):
@@ -53,21 +62,5 @@ def load_policy(path: str | Path, seed: int | None = None, generator: np.random.
             return POLICIES[plays](table, env, drawn)
     except ValueError as error:
         raise UserError(f"{folder.policy_file}: {error}") from None
-    raise UserError(
-        f"{folder.policy_file}: must be a cell with a simulated environment, got {env.name}, a {env.builds.kind}; "
-        "read the table 'policy' with numpy.load"
-    )
-
-
-def _table(file: Path, seed: int | None) -> NDArray[Any]:
-    """Return the table of the run with this seed. Raises UserError."""
-    try:
-        arrays = read_arrays(file)
-        policies = dict(zip(arrays["seed"].tolist(), arrays["policy"], strict=True))
-    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
-        rule = "must hold the policies that a run wrote, one per seed"
-        raise broken_rule(str(file), rule, error, "run the experiment beside it again") from None
-    chosen = next(iter(policies), None) if seed is None else seed
-    if chosen not in policies:
-        raise UserError(f"seed: must be one of {', '.join(map(str, policies))}, got {chosen}; those are in {file}")
-    return np.asarray(policies[chosen])
+    rule = f"{folder.policy_file}: must be a cell with a simulated environment"
+    raise UserError(f"{rule}, got {env.name}, a {env.builds.kind}; read the table 'policy' with numpy.load")

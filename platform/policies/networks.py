@@ -39,10 +39,8 @@ class ActorCriticPolicy(GymnasiumPolicy):
         parameters = np.array(self.parameters)
         a_unit = self.task.observation_size + self.task.n_actions + 1
         if parameters.ndim != 1 or parameters.dtype.kind != "f" or not parameters.size or parameters.size % a_unit:
-            raise ValueError(
-                f"parameters must be a vector of floats, {a_unit} per unit, got {parameters.dtype} "
-                f"{parameters.shape}; pass c, p and v of one network"
-            )
+            rule = f"parameters must be a vector of floats, {a_unit} per unit"
+            raise ValueError(f"{rule}, got {parameters.dtype} {parameters.shape}; pass c, p and v of one network")
         if not np.isfinite(parameters).all():
             raise ValueError("parameters must be finite, got infinity or NaN; the run has diverged")
         parameters.setflags(write=False)
@@ -78,10 +76,8 @@ class ActorCriticPolicy(GymnasiumPolicy):
     def _hidden(self, observation: ArrayLike) -> Floats:
         seen, size = np.asarray(observation, dtype=np.float64), self.task.observation_size
         if seen.ndim not in (1, 2) or seen.shape[-1] != size:
-            raise ValueError(
-                f"observation must be floats of shape ({size},) or (n, {size}), got {seen.shape}; "
-                "pass an observation of the environment"
-            )
+            rule = f"observation must be floats of shape ({size},) or (n, {size})"
+            raise ValueError(f"{rule}, got {seen.shape}; pass an observation of the environment")
         return np.maximum(seen @ self.layers[0].T, 0.0)
 
     @cached_property
@@ -125,10 +121,8 @@ class ControlPolicy:
     def __post_init__(self) -> None:
         parameters = np.array(self.parameters, dtype=np.float64)
         if parameters.shape != (self.network.dimension,) or not np.isfinite(parameters).all():
-            raise ValueError(
-                f"parameters must be {self.network.dimension} finite floats, got {parameters.shape}; pass those of the "
-                "run's network"
-            )
+            rule = f"parameters must be {self.network.dimension} finite floats"
+            raise ValueError(f"{rule}, got {parameters.shape}; pass those of the run's network")
         parameters.setflags(write=False)
         object.__setattr__(self, "parameters", parameters)
 

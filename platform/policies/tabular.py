@@ -193,10 +193,8 @@ class TeamPolicy(_RunPolicy):
         table = np.asarray(self.table)
         if table.dtype.kind != "f" or table.shape != shape:
             # The environment also accepts integers and joint actions, which are not one policy per agent.
-            raise ValueError(
-                f"policy must be floats of shape {shape}, got {table.dtype} {table.shape}; pass the probabilities of "
-                "each agent's actions at every step and state"
-            )
+            wrong = f"policy must be floats of shape {shape}, got {table.dtype} {table.shape}"
+            raise ValueError(f"{wrong}; pass the probabilities of each agent's actions at every step and state")
         super().__post_init__()
 
     def __call__(self, observation: ArrayLike) -> tuple[int, ...]:
@@ -238,8 +236,6 @@ def observation_index(observation: ArrayLike, table: NDArray[Any]) -> tuple[int,
     sizes = table.shape[:2]
     whole = found.shape == (2,) and np.issubdtype(found.dtype, np.integer)
     if not whole or (found < 0).any() or (found >= sizes).any():
-        raise ValueError(
-            f"observation must be integers (steps taken, state) below {sizes}, got {observation!r}; "
-            "pass an observation of the environment, and reset it after the last step"
-        )
+        wrong = f"observation must be integers (steps taken, state) below {sizes}, got {observation!r}"
+        raise ValueError(f"{wrong}; pass an observation of the environment, and reset it after the last step")
     return int(found[0]), int(found[1])

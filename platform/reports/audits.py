@@ -14,8 +14,7 @@ from dprl.platform.reports.terminal import WIDTH, facts_text
 from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof
 from dprl.privacy.base import APPROXIMATE_DELTA
 
-_MOST_NAMED = 5
-"""Failing cells named at the end; their blocks above give the reasons."""
+_MOST_NAMED = 5  # failing cells named at the end; their blocks above give the reasons
 _WHITE_BOX = {
     "holds": ("holds", "holds"),
     "holds_approximately": ("delta > 0", f"fails, but holds at delta {APPROXIMATE_DELTA:g}"),
@@ -44,14 +43,10 @@ def block(label: str, findings: Sequence[Finding], last_bits: str | None = None)
     facts = [("noise", first.subject), ("claimed", source), ("proved", proved)]
     for finding in findings:
         if (found := finding.measurement) is not None:
-            note = (
-                finding.note
-                if math.isinf(finding.claim.epsilon)
-                else f"proved for this: {number(found.proved_epsilon)}"
-            )
-            facts.append(
-                ("measured", sentence("audit_measurement", found, _bound_text(found), limit_text(found), note))
-            )
+            proved = f"proved for this: {number(found.proved_epsilon)}"
+            note = finding.note if math.isinf(finding.claim.epsilon) else proved
+            told = sentence("audit_measurement", found, _bound_text(found), limit_text(found), note)
+            facts.append(("measured", told))
     facts += [("last bits", last_bits)] if last_bits else []
     return facts_text(_unbroken(f"{label}: {_headline(findings)}"), facts)
 

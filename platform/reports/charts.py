@@ -41,14 +41,11 @@ NO_PRIVACY, NEUTRAL = "#8C8C8C", "#B8AD9E"
 """Results without privacy, and nothing else; algorithms beyond the eighth of a report."""
 _MODEL_TITLES = {"jdp": "Central (JDP)", "shuffle": "Shuffle", "ldp": "Local (LDP)"}
 _FILLS = {"holds": "full", "holds_approximately": "left"}
-_FREE_LINES = 3
-"""Lines without privacy that a panel with too many lines keeps."""
+_FREE_LINES = 3  # lines without privacy that a panel with too many lines keeps
 _FLOOR = 1e-6
 """Floor of logarithmic axes as a share of the largest value: smaller values, which may be 0, are drawn there."""
-_MOST_BLOCKS = 25
-"""Blocks of a curve of means."""
-_LIGHTEST = 0.55
-"""Tint of the smallest epsilon."""
+_MOST_BLOCKS = 25  # blocks of a curve of means
+_LIGHTEST = 0.55  # tint of the smallest epsilon
 _CALIBRATION = "privacy.calibration"
 
 
@@ -194,13 +191,11 @@ def _over_epsilon(name: str, cells: Sequence[Cell], quantity: _Quantity, meaning
         found = _interval(cell, quantity, floor)
         found["first_policy"] = _first_policy(cell, quantity.metric)
         if cell.private:
-            found |= {"x": cell.proved, "fill": _fill(cell)}
+            found |= {"x": cell.proved, "fill": _FILLS.get(str(cell.row["verdict"]), "none")}
         points.append(found)
     label = "Certified \u03b5 at the claimed \u03b4" if any(cell.delta for cell in certified) else "Certified \u03b5"
-    x, title = (
-        _ticked(f"{label} (left: more private)", {cell.proved for cell in certified}),
-        f"{quantity.label} against certified privacy",
-    )
+    x = _ticked(f"{label} (left: more private)", {cell.proved for cell in certified})
+    title = f"{quantity.label} against certified privacy"
     return _charts(name, title, "points", x, floor, quantity, shown, points, every=cells, meaning=meaning)
 
 
@@ -222,13 +217,12 @@ def _over_size(name: str, key: str, cells: Sequence[Cell], quantity: _Quantity) 
     floor = _floor(quantity.metric, [quantity.values(cell) for cell in shown])
     points = []
     for cell in shown:
-        found = {**_interval(cell, quantity, floor), "x": float(cell.row[key])}
-        points.append({**found, "fill": _fill(cell) if cell.private else ""})
+        fill = _FILLS.get(str(cell.row["verdict"]), "none") if cell.private else ""
+        points.append({**_interval(cell, quantity, floor), "x": float(cell.row[key]), "fill": fill})
     x = _ticked(SIZES[key].capitalize(), {float(cell.row[key]) for cell in shown}, log=key == EPISODES)
     more: dict[str, Any] = {"epsilon": lambda cell: largest[id(cell)], "besides": key}
-    return _charts(
-        name, f"{quantity.label} against the {SIZES[key]}", "points", x, floor, quantity, shown, points, **more
-    )
+    title = f"{quantity.label} against the {SIZES[key]}"
+    return _charts(name, title, "points", x, floor, quantity, shown, points, **more)
 
 
 def _over_episodes(name: str, cells: Sequence[Cell], quantity: _Quantity) -> list[Chart]:
@@ -289,10 +283,6 @@ def _interval(cell: Cell, quantity: _Quantity, floor: float | None) -> dict[str,
     values = quantity.values(cell)
     found = estimate(*_scaled(values, floor), quantity.metric.range(cell.horizon))
     return {"y": found.value, "low": found.lower, "high": found.upper, "raised": _raised(values, floor)}
-
-
-def _fill(cell: Cell) -> str:
-    return _FILLS.get(str(cell.row["verdict"]), "none")
 
 
 def _first_policy(cell: Cell, metric: Metric) -> float:

@@ -38,10 +38,8 @@ _INK, _AXIS, _FAINT, _RULE, _MUTED = "#1D1D1F", "#444444", "#A8A8A8", "#ECECEC",
 """Colours of titles, axes and ticks, the level of the first policy, gridlines, and notes."""
 _DASHES: Mapping[str, Any] = {"none": "-", "jdp": "-", "shuffle": (0, (1, 1.4)), "ldp": (0, (3.6, 1.8))}
 _MARKERS = {"jdp": "o^vh", "ldp": "sDdp", "shuffle": "PX*8"}
-_THIN, _BAND = 0.62, 0.16
-"""Weight of lines of a second kind of an algorithm, and opacity of bands."""
-_TEXT_LIGHT = 0.66
-"""Share of its light that a colour keeps in labels, so that all of them can be read on white."""
+_THIN, _BAND = 0.62, 0.16  # weight of lines of a second kind of an algorithm, and opacity of bands
+_TEXT_LIGHT = 0.66  # share of its light that a colour keeps in labels, so that all of them can be read on white
 _COLUMNS, _NARROWEST, _LONGEST = 3, 11.0, 28
 """Most panels side by side, their least width in ems, and most letters in a line of a label."""
 _KEY = {"full": "claim holds", "left": "holds only for \u03b4 > 0", "none": "claim fails"}
@@ -162,8 +160,23 @@ def _draw_frame(axes: Axes, chart: Chart, style: Style) -> None:
     hair = 0.07 * style.text
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set(color=_AXIS, linewidth=hair)
-    for axis, wanted in ((axes.xaxis, chart.x), (axes.yaxis, chart.y)):
-        _put_scale(axis, wanted)
+    scales: list[tuple[Any, Axis]] = [(axes.xaxis, chart.x), (axes.yaxis, chart.y)]
+    for axis, wanted in scales:
+        if wanted.log:
+            axis._set_axes_scale("log")
+        low, high = wanted.limits
+        if wanted.ticks:
+            scale, kept = math.log if wanted.log else float, list[float]()
+            for tick in wanted.ticks:  # ticks that would touch the one before are left out
+                if not kept or scale(tick) - scale(kept[-1]) >= 0.09 * (scale(high) - scale(low)):
+                    kept.append(tick)
+            axis.set_major_locator(FixedLocator(kept))
+        elif wanted.log:
+            axis.set_major_locator(LogLocator(subs=(1.0,) if high > 100.0 * low else (1.0, 2.0, 5.0), numticks=7))
+        else:
+            axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value)))
     axes.set(xlim=chart.x.limits, ylim=chart.y.limits, axisbelow=True)
     axes.tick_params(color=_AXIS, width=hair, length=4 * hair, labelcolor=_MUTED)
     axes.tick_params(labelsize=0.93 * style.text, pad=3 * hair)
@@ -271,34 +284,14 @@ def _explain_fills(figure: Figure, style: Style, fills: set[str]) -> None:
         return
     handles = [Line2D([], [], **_marker(style, fill, "o", _MUTED), label=_KEY[fill]) for fill in _KEY if fill in fills]
     look: dict[str, Any] = {"frameon": False, "fontsize": 0.82 * style.text, "labelcolor": _MUTED}
-    figure.legend(
-        handles=handles, loc="outside upper left", ncols=2 if style.width < 36 * style.text / 72 else 4, **look
-    )
+    columns = 2 if style.width < 36 * style.text / 72 else 4
+    figure.legend(handles=handles, loc="outside upper left", ncols=columns, **look)
 
 
 def _mixed(colour: str, *, light: float = 1.0, white: float = 0.0) -> str:
     """Return a colour with a share of its light, mixed with a share of white."""
     red, green, blue = (light * part * (1.0 - white) + white for part in to_rgb(colour))
     return to_hex((red, green, blue))
-
-
-def _put_scale(axis: Any, wanted: Axis) -> None:  # noqa: ANN401  # matplotlib's XAxis or YAxis
-    """Put scale, ticks and their texts on one axis."""
-    if wanted.log:
-        axis._set_axes_scale("log")
-    low, high = wanted.limits
-    if wanted.ticks:
-        scale, kept = math.log if wanted.log else float, list[float]()
-        for tick in wanted.ticks:  # ticks that would touch the one before are left out
-            if not kept or scale(tick) - scale(kept[-1]) >= 0.09 * (scale(high) - scale(low)):
-                kept.append(tick)
-        axis.set_major_locator(FixedLocator(kept))
-    elif wanted.log:
-        axis.set_major_locator(LogLocator(subs=(1.0,) if high > 100.0 * low else (1.0, 2.0, 5.0), numticks=7))
-    else:
-        axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-    axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value)))
 
 
 def tick_text(value: float) -> str:

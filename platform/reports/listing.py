@@ -7,7 +7,6 @@ import inspect
 import textwrap
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from dprl.algorithms import ALGORITHMS
@@ -49,8 +48,7 @@ _TRUST = {
     "ldp": "Local differential privacy: every user randomizes their {} before they leave.",
 }
 """Trust models in a sentence."""
-_WITHOUT_KEYS = ("counters", "mechanisms")
-"""Kinds that a config names without settings; their use determines those."""
+_WITHOUT_KEYS = ("counters", "mechanisms")  # kinds that a config names without settings; their use determines those
 _SCREEN = 79
 
 
@@ -73,7 +71,16 @@ def named(name: str) -> dict[str, list[Entry]]:
 def _parts(kind: str) -> Iterator[tuple[Entry, type[Any] | None]]:
     """Yield the parts of a kind, each with its class; a config has none."""
     if kind == "configs":
-        yield from ((_config(name, path), None) for name, path in config_files().items())
+        for name, path in config_files().items():
+            first = path.read_text(encoding="utf-8", errors="replace").split("\n", 1)[0]
+            told: Entry = {"description": first.lstrip("# ").strip() if first.startswith("#") else ""}
+            try:
+                points = expand(read_config(path))
+                read_experiment(points[0])
+                told |= {"cells": len(points)}
+            except UserError as error:
+                told = {"description": f"cannot be read: {error}"}
+            yield {"name": name, **told, "path": str(path)}, None
         return
     if kind == "trust_models":
         for releases, settings in PRIVACY_SETTINGS.items():
@@ -119,18 +126,6 @@ def _key(field: dataclasses.Field[Any], hint: object) -> Entry:
     names = choices(hint)
     kind: Entry = {"type": "text", "choices": names} if names else {"type": describe_type(hint)}
     return {"key": field.name, **kind, **({} if field.default is dataclasses.MISSING else {"default": field.default})}
-
-
-def _config(name: str, path: Path) -> Entry:
-    """Return the config's leading comment and its number of cells, or its error if it is invalid."""
-    first = path.read_text(encoding="utf-8", errors="replace").split("\n", 1)[0]
-    description = first.lstrip("# ").strip() if first.startswith("#") else ""
-    try:
-        points = expand(read_config(path))
-        read_experiment(points[0])
-    except UserError as error:
-        return {"name": name, "description": f"cannot be read: {error}", "path": str(path)}
-    return {"name": name, "description": description, "cells": len(points), "path": str(path)}
 
 
 def overview_text(kinds: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:

@@ -10,10 +10,8 @@ if TYPE_CHECKING:
 
 _TABLE = 3
 _SUPERSCRIPTS = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
-_SMALLEST_DECIMAL = 1e-4
-"""Smaller numbers are written with a power of ten."""
-_EXACT_RATIO = 100.0
-"""Larger ratios have three digits."""
+_SMALLEST_DECIMAL = 1e-4  # smaller numbers are written with a power of ten
+_EXACT_RATIO = 100.0  # larger ratios have three digits
 
 
 def rounded(value: float, digits: int = _TABLE) -> str:

@@ -14,26 +14,11 @@ from dprl.atomic_files import write_bytes, write_json, write_text
 from dprl.platform.errors import UserError
 from dprl.platform.reports.charts import MOST_CHARTS, Chart, report_charts
 from dprl.platform.reports.drawing import FORMATS, draw, render, style_of
-from dprl.platform.reports.number_texts import (
-    bound,
-    delta_number,
-    effect_text,
-    episode_reached,
-    estimate_text,
-    number,
-)
+from dprl.platform.reports.number_texts import bound, delta_number, effect_text, episode_reached, estimate_text, number
 from dprl.platform.reports.templates import sentence, template
 from dprl.platform.reports.terminal import Table
 from dprl.platform.reports.verdicts import VERDICTS, badge, certificate_page, trust_word, verdict_id
-from dprl.platform.results.cells import (
-    EPISODES,
-    Cell,
-    Row,
-    algorithm_name,
-    read_cells,
-    rows_of,
-    shared_settings,
-)
+from dprl.platform.results.cells import EPISODES, Cell, Row, algorithm_name, read_cells, rows_of, shared_settings
 from dprl.platform.results.compare import (
     MOST_PAIRS,
     Best,
@@ -47,19 +32,12 @@ from dprl.platform.results.compare import (
 )
 from dprl.platform.results.inference import FEWEST_SEEDS, Estimate
 from dprl.platform.results.layout import SweepLayout, sweep_layout
-from dprl.platform.results.summary import (
-    SATURATION_NOTE,
-    full_label,
-    headline_label,
-    results_in,
-    title_of,
-)
+from dprl.platform.results.summary import SATURATION_NOTE, full_label, headline_label, results_in, title_of
 
 _PAGE, _TABLES = "report.html", ("report.csv", "comparisons.csv")
 _FIGURES_FILE = "report_figures.json"
 """List of a report's figures, so that the next report in the same folder removes these files and no others."""
-_MOST_CELLS = 300
-"""Rows of the page's table of cells; report.csv has all."""
+_MOST_CELLS = 300  # rows of the page's table of cells; report.csv has all
 _COST = "Cost of privacy (against its own run without)"
 """A better algorithm may have a larger one, so that it compares no algorithms."""
 
@@ -245,7 +223,14 @@ class SweepReport:
         command: the one that made the report, shown on the page. title: of the page, by default the answer. Raises
         OSError if the folder cannot be written.
         """
-        certificates = self._write_certificates(folder)
+        certificates = []
+        for group in self.groups:
+            for cell, name in zip(group.cells, group.names, strict=True):
+                if cell.folder.path.is_relative_to(folder):
+                    label, file = f"{group.title}: {name}", cell.folder.certificate_page
+                    heading = f"{label} ({cell.folder.path.name})"
+                    write_text(file, certificate_page(cell.certificate, cell.folder.versions(), heading))
+                    certificates.append((label, file.relative_to(folder).as_posix()))
         charts = report_charts(self.cells, MOST_CHARTS)
         rows, comparisons = (frame(self.groups).to_csv(index=False) for frame in (cell_frame, comparison_frame))
         texts = (self.page(charts, command, title, certificates), rows, comparisons)
@@ -296,18 +281,6 @@ class SweepReport:
             fewest_seeds=FEWEST_SEEDS,
             most_pairs=MOST_PAIRS,
         )
-
-    def _write_certificates(self, folder: Path) -> list[tuple[str, str]]:
-        """Write the certificate page of every cell with a folder in `folder`; return labels and relative paths."""
-        found = []
-        for group in self.groups:
-            for cell, name in zip(group.cells, group.names, strict=True):
-                if cell.folder.path.is_relative_to(folder):
-                    label, file = f"{group.title}: {name}", cell.folder.certificate_page
-                    title = f"{label} ({cell.folder.path.name})"
-                    write_text(file, certificate_page(cell.certificate, cell.folder.versions(), title))
-                    found.append((label, file.relative_to(folder).as_posix()))
-        return found
 
 
 def remove_report(folder: Path) -> None:

@@ -12,17 +12,10 @@ from dprl.platform.errors import counted, first_of
 from dprl.platform.reports.number_texts import bound, episode_reached, number
 from dprl.platform.reports.terminal import Table, write_table
 from dprl.platform.reports.verdicts import AT_DELTA, verdict_word
-from dprl.platform.results.summary import (
-    full_label,
-    headlines_in,
-    results_in,
-    unit_of,
-)
+from dprl.platform.results.summary import full_label, headlines_in, results_in, unit_of
 
-_MOST_ROWS = 200
-"""Maximum of rows on the terminal; all are in summary.csv."""
-_MOST_NAMED = 3
-"""Maximum of cells named in a warning, which counts the others."""
+_MOST_ROWS = 200  # maximum of rows on the terminal; all are in summary.csv
+_MOST_NAMED = 3  # maximum of cells named in a warning, which counts the others
 
 
 def write_summary(stream: TextIO, summary: pd.DataFrame) -> None:

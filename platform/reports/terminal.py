@@ -10,8 +10,7 @@ from markupsafe import Markup
 
 WIDTH = 116
 _INDENT = "  "
-_NAMES = 12
-"""Width of the column of names, unless one is longer."""
+_NAMES = 12  # width of the column of names, unless one is longer
 
 
 class Table(NamedTuple):

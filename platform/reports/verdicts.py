@@ -14,8 +14,7 @@ from dprl.platform.reports.terminal import Table, facts_text
 from dprl.platform.results.summary import privacy_columns, standing
 from dprl.privacy.noise_design import SEEDED
 
-_LARGEST = 20.0
-"""Largest epsilon whose factor e^epsilon is shown on a page."""
+_LARGEST = 20.0  # largest epsilon whose factor e^epsilon is shown on a page
 _TRUST = {"jdp": "central", "ldp": "local"}
 AT_DELTA = "verdict: 'only for delta > 0' fails as a pure claim, and holds at the claimed epsilon with a small delta"
 
@@ -29,35 +28,21 @@ class Verdict(NamedTuple):
 
 
 VERDICTS = {
-    "holds": Verdict(
-        "holds",
-        "\u2713 holds",
-        "The noise certifies the claimed \u03b5 at the claimed \u03b4.",
-    ),
+    "holds": Verdict("holds", "\u2713 holds", "The noise certifies the claimed \u03b5 at the claimed \u03b4."),
     "delta": Verdict(
         "only for delta > 0",
         "\u25d0 holds only for \u03b4 > 0",
         "The claim of pure privacy fails; the same \u03b5 holds at \u03b4 = 10\u207b\u2076.",
     ),
-    "fails": Verdict(
-        "FAILS",
-        "\u2717 FAILS",
-        "The noise certifies only a larger \u03b5.",
-    ),
+    "fails": Verdict("FAILS", "\u2717 FAILS", "The noise certifies only a larger \u03b5."),
     "nothing": Verdict(
-        "NO PRIVACY",
-        "\u2298 NO PRIVACY",
-        "The noise certifies no finite \u03b5, although one is claimed.",
+        "NO PRIVACY", "\u2298 NO PRIVACY", "The noise certifies no finite \u03b5, although one is claimed."
     ),
     "refuted": Verdict(
-        "REFUTED",
-        "\u26a0 REFUTED",
-        "An audit has measured a larger \u03b5 than the claimed or the certified one.",
+        "REFUTED", "\u26a0 REFUTED", "An audit has measured a larger \u03b5 than the claimed or the certified one."
     ),
     "reference": Verdict(
-        "NO PRIVACY",
-        "\u25cb NO PRIVACY",
-        "This run has no noise and protects nobody: it is for comparison.",
+        "NO PRIVACY", "\u25cb NO PRIVACY", "This run has no noise and protects nobody: it is for comparison."
     ),
 }
 """Texts of verdicts by their ids, in the order of a page; badges differ in more than colour."""

@@ -121,11 +121,9 @@ class CellFolder:
         with self._reading():
             found = _json(self.certificate_file, "schema")
             if found["schema"] != SCHEMA:
-                rule = f"must be a cell of this version of dprl ({SCHEMA})"
+                rule = f"{self.path}: must be a cell of this version of dprl ({SCHEMA})"
                 made = f"{shown(found['schema'])} of dprl {found.get('version', 'earlier')}"
-                raise UserError(
-                    f"{self.path}: {rule}, got {made}; run its experiment.yaml again, or read it with that version"
-                )
+                raise UserError(f"{rule}, got {made}; run its experiment.yaml again, or read it with that version")
             if found.get("checksum") != checksum(found):
                 raise ValueError(f"{self.certificate_file.name} was edited: its checksum does not match")
             return found

@@ -21,12 +21,9 @@ LEVEL = 0.05
 FEWEST_SEEDS = 3
 """For an interval of a mean: with two values its half width would be 13 standard errors, which says nothing."""
 UNBOUNDED = (-math.inf, math.inf)
-_SAME = 1e-9
-"""Relative difference that is due to rounding."""
-_RESAMPLES = 1000
-"""Resamples of curves."""
-_MOST_POINTS = 100
-"""Points of a curve that are searched for the largest deviation; between them curves are smooth."""
+_SAME = 1e-9  # relative difference that is due to rounding
+_RESAMPLES = 1000  # resamples of curves
+_MOST_POINTS = 100  # points of a curve that are searched for the largest deviation; between them curves are smooth
 _MOST_SEEDS = 64
 """Above this number of seeds the quantile no longer depends on it: multipliers of this many seeds are drawn."""
 

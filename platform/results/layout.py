@@ -264,14 +264,6 @@ def require_name(layout: SweepLayout, cells: Sequence[Experiment], grid: Grid, f
         raise UserError(f"{rule}, got {grid.difference(before)}; {remedy} (--fresh, in Python fresh=True)")
 
 
-def require_journals(cells: Sequence[SweepCell]) -> None:
-    """Raise UserError before a fresh start deletes the certificate of users without a journal."""
-    for cell in cells:
-        lost = lost_charges(cell, fresh=True)
-        if lost:
-            raise UserError(f"{cell.label}: {lost}")
-
-
 def lost_charges(cell: SweepCell, fresh: bool) -> str:
     """Return why the journals of a finished release do not have the charges of its certificate, '' if they do.
 

@@ -19,9 +19,7 @@ if TYPE_CHECKING:  # `dprl certify` reads certificates, and pandas is slow to lo
 
     from dprl.platform.results.cell_folder import CellResults
 
-_MOST_SATURATED = 0.99
-_ENDS = ("", "_lower", "_upper")
-"""Suffixes of the columns of a number and of the ends of its interval."""
+_ENDS = ("", "_lower", "_upper")  # suffixes of the columns of a number and of the ends of its interval
 SATURATION_NOTE = (
     "bonus saturated: estimates stayed at their caps, so regret grew linearly; try more episodes, a larger epsilon or, "
     "without a theorem, a smaller algorithm.bonus_scale"
@@ -134,7 +132,7 @@ def learned_nothing(records: pd.DataFrame) -> bool:
     """Whether over 99 % of the estimates stayed at their caps throughout, and some regret was left to reduce."""
     if SATURATED.name not in records or (REGRET.name in records and not records[REGRET.name].any()):
         return False
-    return bool(by_seed(records, SATURATED.name)[1].mean(axis=1).min() > _MOST_SATURATED)
+    return bool(by_seed(records, SATURATED.name)[1].mean(axis=1).min() > 0.99)
 
 
 def halved_at(records: pd.DataFrame) -> np.ndarray:

@@ -32,16 +32,14 @@ from dprl.platform.ray_token import MODE_VARIABLE, WHERE_TOKENS_ARE, user_token
 from dprl.sources import VARIABLE
 
 _CONNECT_SECONDS = 10.0
-_ANSWER_SECONDS = 60.0
-"""Timeout of a request. Ray's own client would wait forever for a head that has vanished."""
+_ANSWER_SECONDS = 60.0  # timeout of a request. Ray's own client would wait forever for a head that has vanished
 _POLL_SECONDS, _PATIENCE_SECONDS = 2.0, 60.0
 # They would override the address, or send the token to any server.
 _VARIABLES = ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS", MODE_VARIABLE)
 _CHATTY = ("ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk", "ray._private.runtime_env.packaging")
 _STOPPING = {"RAY_JOB_STOP_WAIT_TIME_S": "60"}
 """Time after SIGTERM in which the sweep writes its summary. A head that a script started would ignore SIGINT."""
-_NO_AGENT = "No available agent"
-"""Ray's error if no agent has seen the job: it can be submitted again."""
+_NO_AGENT = "No available agent"  # Ray's error if no agent has seen the job: it can be submitted again
 _RAY_LINE = re.compile(r"(\d{4}-\d\d-\d\d [\d:,]+\t(DEBUG|INFO|WARNING) |Running entrypoint for job )")
 
 

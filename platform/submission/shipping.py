@@ -47,17 +47,13 @@ def pack(config: Mapping[str, Any], into: Path, modules: Collection[str] = ()) -
         shutil.copyfile(source, code / source.name)
     job.mkdir()
     (job / CONFIG_FILE).write_text(write_yaml(dict(config)), encoding="utf-8")
-    _copy_plugins(job)
-    _copy_modules(modules, job)
-    return code, job
-
-
-def _copy_plugins(job: Path) -> None:
-    """Copy the packages of the plugins that $DPRL_PLUGINS names; those with entry points are installed on the nodes."""
+    # Plugins that $DPRL_PLUGINS names; those with entry points are installed on the nodes.
     named = {package_of(name.strip()) for name in os.environ.get(VARIABLE, "").split(",")}
     for name, source in plugin_files():
         if package_of(name) in named:
             _copy(source, job / name)
+    _copy_modules(modules, job)
+    return code, job
 
 
 def _copy_modules(modules: Collection[str], job: Path) -> None:

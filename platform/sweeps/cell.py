@@ -43,8 +43,7 @@ BLOCKS = 200
 
 STEP_SECONDS = 1.0
 """Between two checkpoints of a cell, and two reports."""
-_WORK_PER_SAVING = 10.0
-"""Seconds of work for every second that a checkpoint takes: large counters make large ones."""
+_WORK_PER_SAVING = 10.0  # seconds of work for every second that a checkpoint takes: large counters make large ones
 CELL_ERRORS = (UserError, *PLUGIN_ERRORS)
 """Errors that end one cell. Any other error stops the sweep."""
 
@@ -89,10 +88,8 @@ class LockedCell:
         if self._run is None:
             named = self.cell.folder.path.name
             if self.cell.digest != named:
-                raise UserError(
-                    f"code: must not change while a sweep runs, got other sources than those of cell {named}; start "
-                    "the sweep again with --fresh or --name"
-                )
+                wrong = f"code: must not change while a sweep runs, got other sources than those of cell {named}"
+                raise UserError(f"{wrong}; start the sweep again with --fresh or --name")
             # In this order: read the previous holder's files only after it has released the lock.
             self._lock.acquire()
             self._run = CellRun(self.cell.experiment, self.cell.folder, cpus=self._cpus)
@@ -144,15 +141,10 @@ class CellRun:
                 self._load()
 
     @property
-    def finished(self) -> bool:
-        """Whether all artifacts are written."""
-        return self.folder.finished
-
-    @property
     def progress(self) -> CellProgress:
         """Progress of the cell."""
         total = self.experiment.episodes * self.experiment.seeds
-        if self.finished:
+        if self.folder.finished:
             return CellProgress(total, total, self.experiment.seeds - 1, True, self._restarted)
         done = sum(int(self.ends[len(rows) - 1]) for rows in self._rows if rows)
         return CellProgress(done, total, min(len(self._policies), self.experiment.seeds - 1), False, self._restarted)
@@ -162,7 +154,7 @@ class CellRun:
 
         keep: False if the caller saves checkpoints itself.
         """
-        if self.finished:
+        if self.folder.finished:
             return self.progress
         started = time.perf_counter()
         while not self._complete:
@@ -226,7 +218,7 @@ class CellRun:
 
     def write_partial(self) -> None:
         """Write the artifacts of a run that may end now: the finished seeds, or else the first seed's blocks so far."""
-        if self.finished or not self._rows:
+        if self.folder.finished or not self._rows:
             return
         before = self._policies, self._basis, self._certificates
         if self._learners and not self._policies:
@@ -291,9 +283,8 @@ class CellRun:
         except _DAMAGE as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise  # The file may be intact but unreachable at the moment.
-            damage = f"{self.folder.state_file.name}: {type(error).__name__}: {' '.join(str(error).split())}"[
-                :_LONGEST_DAMAGE
-            ]
+            told = f"{self.folder.state_file.name}: {type(error).__name__}: {' '.join(str(error).split())}"
+            damage = told[:_LONGEST_DAMAGE]
             if not self.experiment.resumable:
                 raise UserError(second_release(damage, self.folder.path)) from None
             self._restarted = f"starts again, its checkpoint cannot be read ({damage})"

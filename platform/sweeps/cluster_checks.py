@@ -21,8 +21,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from dprl.platform.errors import UserError, broken_rule, shortened
 from dprl.sources import code_digest
 
-_ANSWER_SECONDS = 180.0
-"""A node that runs its first task of a job has to fetch the code and to start a process."""
+_ANSWER_SECONDS = 180.0  # a node that runs its first task of a job has to fetch the code and to start a process
 
 
 class NodeView(NamedTuple):
@@ -49,9 +48,8 @@ def require_shared(folder: Path) -> None:
                 raise broken_rule("--storage", rule, str(folder), "mount the same file system there, at the same path")
             if not view.locked:
                 rule = f"must be on a file system whose locks hold between nodes, and on node {node} they do not"
-                raise broken_rule(
-                    "--storage", rule, str(folder), "mount it with locks (NFS without nolock or local_lock)"
-                )
+                remedy = "mount it with locks (NFS without nolock or local_lock)"
+                raise broken_rule("--storage", rule, str(folder), remedy)
             if view.digest != code_digest():
                 rule = f"node {node} must run this code, sources {code_digest()}"
                 raise broken_rule("address", rule, view.digest, "install the same dprl there, or use `dprl submit`")

@@ -11,8 +11,7 @@ from typing import TextIO
 
 from dprl.atomic_files import open_regular
 
-_INTERVAL = 20.0
-"""Seconds between two lines about a cell that is still running."""
+_INTERVAL = 20.0  # seconds between two lines about a cell that is still running
 
 
 class ProgressDisplay:

@@ -17,7 +17,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Pipe
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import cloudpickle
@@ -29,8 +28,7 @@ from dprl.platform.sweeps.events import CellEvent, Cluster, RayLostError, ending
 
 _MOST_STARTS = 3
 _POLL_SECONDS = 1.0
-_ENDING_SECONDS = 5.0
-"""After the end of the pipe; then the process is killed from outside."""
+_ENDING_SECONDS = 5.0  # after the end of the pipe; then the process is killed from outside
 _PROGRAM = """
 import json, sys
 start = json.loads(sys.argv[1])
@@ -44,7 +42,7 @@ class RayProcess:
     """The process that joins Ray at `address`, or starts Ray on this machine if that is None.
 
     home: folder of all results, which the nodes of a running cluster must share. The process starts at once; `cluster`
-    waits for it. Use it as a context, which ends the process.
+    waits for it. As a context, it ends the process.
     """
 
     def __init__(self, address: str | None, home: Path) -> None:
@@ -137,7 +135,7 @@ class RayProcess:
         return kind, told
 
     def _end(self) -> None:
-        """End the process, which ends every process of Ray that it has started; it may have ended already."""
+        """End the process, and with it every process of Ray that it has started; it may have ended already."""
         self._connection.close()
         try:
             self._process.wait(_ENDING_SECONDS)
@@ -149,7 +147,5 @@ class RayProcess:
     def __enter__(self) -> RayProcess:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end()

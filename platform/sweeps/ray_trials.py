@@ -36,12 +36,10 @@ if TYPE_CHECKING:
     from dprl.platform.sweeps.cell import LockedCell
 
 _GB = 10**9
-_OBJECT_STORE_BYTES = 128 * 1024**2
-"""Cells hand over nothing large; Ray's default would claim a third of the memory."""
+_OBJECT_STORE_BYTES = 128 * 1024**2  # cells hand over nothing large; Ray's default would claim a third of the memory
 _SERVERS = ("gcs_server", "raylet")
 _POLL_SECONDS = 0.5
-_PROGRESS, _CAUSE, _TRACE = "progress", "cause", "trace"
-"""Keys of a step's report."""
+_PROGRESS, _CAUSE, _TRACE = "progress", "cause", "trace"  # keys of a step's report
 
 
 def serve(descriptor: int, address: str | None, home: str) -> None:
@@ -64,7 +62,7 @@ def serve(descriptor: int, address: str | None, home: str) -> None:
     listener = threading.Thread(target=listen, daemon=True)
     listener.start()
     try:
-        cluster = _start_here() if address is None else _join(address, Path(home))
+        cluster = _joined(address, Path(home))
     except UserError as error:
         tell("refused", str(error))
     else:
@@ -78,14 +76,12 @@ def serve(descriptor: int, address: str | None, home: str) -> None:
     listener.join()
 
 
-def _start_here() -> Cluster:
-    provide_token()
-    # By default, Ray would join any cluster that happens to run on this machine.
-    return _connect("local", num_cpus=cpu_limit(), include_dashboard=False, object_store_memory=_OBJECT_STORE_BYTES)
-
-
-def _join(address: str, home: Path) -> Cluster:
-    """Join Ray, and check that its nodes share the folder, locks and code. Raises UserError."""
+def _joined(address: str | None, home: Path) -> Cluster:
+    """Start Ray here, or join it and check that its nodes share the folder, locks and code. Raises UserError."""
+    if address is None:
+        provide_token()
+        # By default, Ray would join any cluster that happens to run on this machine.
+        return _connect("local", num_cpus=cpu_limit(), include_dashboard=False, object_store_memory=_OBJECT_STORE_BYTES)
     try:
         cluster = _connect(address)
     except (ValueError, RuntimeError, OSError) as error:

@@ -25,10 +25,10 @@ from dprl.platform.program import command, sigterm_as_ctrl_c
 from dprl.platform.ray_token import require_reachable
 from dprl.platform.results.cell_folder import CellResults, DamagedCellError
 from dprl.platform.results.home import storage_words
-from dprl.platform.results.layout import Grid, SweepCell, SweepLayout, lost_charges, require_journals, require_name
+from dprl.platform.results.layout import Grid, SweepCell, SweepLayout, lost_charges, require_name
 from dprl.platform.results.summary import summary_row
 from dprl.platform.sweeps.cell import CELL_ERRORS, LockedCell, cause_of, second_release
-from dprl.platform.sweeps.events import CellEvent, CellProgress, RayLostError
+from dprl.platform.sweeps.events import CellEvent, RayLostError
 from dprl.platform.sweeps.progress import ProgressDisplay
 from dprl.platform.tracking.store import TrackingStore, experiment_name
 
@@ -42,8 +42,6 @@ DEFAULT_RESTARTS = 3
 SECONDS = "seconds"
 """Column that the terminal shows and the file lacks: all other columns are equal in every run."""
 
-_FIRST_TO_READ = 2
-"""Files that the terminal names at the end: the table and the page."""
 _UNSEEN_SECONDS = 90.0
 """For the files of a cell that another node has finished: NFS remembers for up to a minute that a file was not there,
 and this process has looked for them at the start."""
@@ -115,11 +113,16 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
         if options.address is not None:  # its nodes are checked before anything is written
             ray = until_done.enter_context(_ray_process(options.address, layout.home))
             store.require_server_for(ray.cluster.n_nodes)
-        until_done.enter_context(_locked(layout))
+        lock = layout.lock()
+        with _writing(layout):
+            layout.folder.mkdir(parents=True, exist_ok=True)
+            lock.acquire()
+        until_done.callback(lock.release)
         grid = Grid.of(cells)
         require_name(layout, cells, grid, options.fresh)
-        if options.fresh:
-            require_journals(layout.cells(cells))
+        for cell in layout.cells(cells) if options.fresh else ():
+            if lost := lost_charges(cell, fresh=True):  # it would delete the certificate of users without a journal
+                raise UserError(f"{cell.label}: {lost}")
         display = ProgressDisplay(options.quiet, log=layout.log_file)
         try:
             return _Sweep(layout, store, display, options).run(layout.cells(cells), grid, ray)
@@ -137,19 +140,6 @@ def _ray_process(address: str | None, home: Path) -> RayProcess:
     from dprl.platform.sweeps.ray_process import RayProcess  # noqa: PLC0415 - `dprl run` needs none of it
 
     return RayProcess(address, home)
-
-
-@contextmanager
-def _locked(layout: SweepLayout) -> Iterator[None]:
-    """Hold the sweep's lock. Raises UserError, also if its folder cannot be written."""
-    lock = layout.lock()
-    with _writing(layout):
-        layout.folder.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 @contextmanager
@@ -181,7 +171,6 @@ class _Sweep:
         """A line for each cell that failed."""
         self.unwritten: list[str] = []
         """A line for each file that could not be written."""
-        self._restarted: set[str] = set()
 
     def run(self, cells: Sequence[SweepCell], grid: Grid, ray: RayProcess | None) -> SweepResult:
         """Run all cells to their end, then write the sweep's own files. ray: a cluster that was joined already."""
@@ -293,17 +282,21 @@ class _Sweep:
         seeds = sum(cell.experiment.seeds for cell in todo)
         self.display.say(f"running {counted(len(todo), 'cell')} ({counted(seeds, 'seed')}) {where}")
         self.display.begin(len(todo))
-        by_digest = {cell.digest: cell for cell in todo}
+        by_digest, restarted = {cell.digest: cell for cell in todo}, set[str]()
         unseen: dict[str, float] = {}
         """Finished cells, with the time until which their files may become visible here."""
         for event in events:
             if event is not None:
-                cell = by_digest[event.cell]
-                if event.progress is None:
+                cell, progress = by_digest[event.cell], event.progress
+                if progress is None:
                     self._error(cell, event)
                 else:
-                    self._advanced(cell, event.progress)
-                    if event.progress.finished:
+                    if progress.restarted and cell.digest not in restarted:
+                        restarted.add(cell.digest)
+                        self.display.warn(f"{cell.label}: {progress.restarted}")
+                    seed = f"{progress.seed_index + 1} of {cell.experiment.seeds}"
+                    self.display.advanced(cell.label, progress.fraction, seed)
+                    if progress.finished:
                         unseen[event.cell] = time.monotonic() + _UNSEEN_SECONDS
             self._look_for(unseen, by_digest)
         while unseen:
@@ -315,7 +308,9 @@ class _Sweep:
         for digest, deadline in list(unseen.items()):
             cell = cells[digest]
             if cell.finished:
-                self._finished(cell)
+                self.display.ended(cell.label, f"done in {self._read(cell).seconds:.1f} s")
+                self.layout.failure_log(digest).unlink(missing_ok=True)
+                self.exporter.record(cell)
             elif time.monotonic() > deadline:
                 folder = cell.folder.path
                 cause = f"it finished, but not in {folder} of this machine: put DPRL_HOME on storage that all share"
@@ -323,19 +318,6 @@ class _Sweep:
             else:
                 continue
             del unseen[digest]
-
-    def _advanced(self, cell: SweepCell, progress: CellProgress) -> None:
-        """Show the cell's progress, and once the reason why a part had to start again."""
-        if progress.restarted and cell.digest not in self._restarted:
-            self._restarted.add(cell.digest)
-            self.display.warn(f"{cell.label}: {progress.restarted}")
-        self.display.advanced(cell.label, progress.fraction, f"{progress.seed_index + 1} of {cell.experiment.seeds}")
-
-    def _finished(self, cell: SweepCell) -> None:
-        results = self._read(cell)
-        self.display.ended(cell.label, f"done in {results.seconds:.1f} s")
-        self.layout.failure_log(cell.digest).unlink(missing_ok=True)
-        self.exporter.record(cell)
 
     def _error(self, cell: SweepCell, event: CellEvent) -> None:
         """Show that the cell continues in another process or, if it failed, write its traceback to a log."""
@@ -427,7 +409,7 @@ class _Sweep:
 
     def _say_where(self, files: Sequence[Path], tracked: bool) -> None:
         self.display.say(f"results   {self.layout.folder}")
-        for file in files[:_FIRST_TO_READ]:
+        for file in files[:2]:  # the table and the page
             self.display.say(f"          {file}")
         if tracked:
             pages = f"mlflow at {self.store.shown}"

@@ -44,29 +44,23 @@ from dprl.platform.results.summary import (
 from dprl.platform.tracking.store import TrackingStore, experiment_name, runs_path
 
 _SWEEP, _SWEEP_ID, _DIGEST = "sweep", "sweep_id", "digest"
-_RECORDED = "recorded"
-"""Tag of a complete run: the end of its cell, so that a cell that ran again is written again."""
+_RECORDED = "recorded"  # tag of a complete run: the end of its cell, so that a cell that ran again is written again
 _FAILURE = "failure"
 _NOTE, _PARENT = "mlflow.note.content", "mlflow.parentRunId"
 _CERTIFICATE_HEADING, _ANSWER_HEADING = "### Certificate", "### Answer"
 # Without it MLflow's pages may show the experiment as one of language models, without curves.
 _EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
-_METRICS_A_CALL, _PARAMETERS_A_CALL, _LONGEST_NOTE = 1000, 100, 8000
-"""MLflow's limits."""
-_CURVE_POINTS = 40
-"""Most points per curve in MLflow. Each costs a database row, and records.parquet has them all."""
-_SILENT_SECONDS = 60.0
-"""After an error."""
-_PATIENCE_SECONDS = 300.0
-"""Timeout for other processes that create the database, on a busy machine."""
+_METRICS_A_CALL, _PARAMETERS_A_CALL, _LONGEST_NOTE = 1000, 100, 8000  # MLflow's limits
+_CURVE_POINTS = 40  # most points per curve in MLflow. Each costs a database row, and records.parquet has them all
+_SILENT_SECONDS = 60.0  # after an error
+_PATIENCE_SECONDS = 300.0  # timeout for other processes that create the database, on a busy machine
 _STORES = {
     "boto3.exceptions": ("Boto3Error",),
     "botocore.exceptions": ("BotoCoreError", "ClientError"),
     "google.api_core.exceptions": ("GoogleAPIError",),
     "azure.core.exceptions": ("AzureError",),
 }
-_SQLALCHEMY_ADVICE = "(raised as a result of Query-invoked autoflush"
-"""A line before the error itself."""
+_SQLALCHEMY_ADVICE = "(raised as a result of Query-invoked autoflush"  # a line before the error itself
 _KEYS = {"claimed_epsilon": "privacy/claimed_epsilon", "proved_epsilon": "privacy/certified_epsilon"}
 """Keys of a cell's constants; all others are in the groups `derived` and `reached`."""
 _IDENTITY = {"Algorithm": "algorithm.name", "Epsilon": "privacy.epsilon", "Trust model": "privacy.model"}
@@ -337,14 +331,9 @@ def cell_metrics(metrics: Sequence[Metric], results: CellResults, horizon: float
 
 
 def _curve_points(metrics: Sequence[Metric], records: pd.DataFrame) -> Iterator[tuple[str, float, int]]:
-    """Yield key, value and episode of every finite point; a median has no curve."""
-    # A median has no band: its interval is not Student's.
-    with_bands = {
-        metric.name
-        for metric in metrics
-        if metric.across == "mean" and (metric.headline or metric.over == "sum" or is_result(metric))
-    }
+    """Yield key, value and episode of every finite point; a median has no curve, as its interval is not Student's."""
     medians = {metric.name for metric in metrics if metric.across == "median"}
+    shown = {one.name for one in metrics if one.headline or one.over == "sum" or is_result(one)}
     for column in records.columns.drop(["seed", "episode", *medians]):
         episodes, values = by_seed(records, column)
         # Evenly spaced points, including the first and the last.
@@ -352,7 +341,7 @@ def _curve_points(metrics: Sequence[Metric], records: pd.DataFrame) -> Iterator[
         kept = np.unique(np.linspace(0, len(episodes) - 1, count).round().astype(int))
         mean, half = (found[kept] for found in bands(values))
         ends = {f"curve/{column}": mean}
-        if column in with_bands:
+        if column in shown:
             ends |= {f"interval/{column}_lower": mean - half, f"interval/{column}_upper": mean + half}
         for key, points in ends.items():
             for episode, value in zip(episodes[kept], points, strict=True):
@@ -406,7 +395,10 @@ def sweep_entries(groups: Sequence[Group], command: str) -> SweepEntries:
     """
     metrics = dict[str, float]()
     first = next((group for group in groups if group.metric is not None), None)
-    best = {} if first is None else dict(_best_cells(first))
+    best, cells = dict[str, Cell](), first.cells if first else ()
+    for model in dict.fromkeys(cell.model for cell in cells):
+        fit = [cell for cell in cells if cell.model == model and (cell.certified or not cell.private)]
+        best |= {model: fit[0]} if fit else {}
     for model, cell in best.items():
         metrics |= _numbers(f"best/{model}", cell)
     named = leading_budget(groups)
@@ -416,15 +408,6 @@ def sweep_entries(groups: Sequence[Group], command: str) -> SweepEntries:
         metrics |= _numbers("best", next(iter(best.values())))
     answer = answer_of(groups)
     return metrics, _sweep_note(command, f"**{answer}.**") if answer else _sweep_note(command)
-
-
-def _best_cells(group: Group) -> Iterator[tuple[str, Cell]]:
-    """Yield every trust model with its best cell, the first one in the group."""
-    for model in dict.fromkeys(str(cell.row["privacy.model"]) for cell in group.cells):
-        fit = [cell for cell in group.cells if cell.row["privacy.model"] == model]
-        found = next((cell for cell in fit if not cell.private or math.isfinite(cell.proved)), None)
-        if found is not None:
-            yield model, found
 
 
 def _numbers(folder: str, cell: Cell) -> dict[str, float]:

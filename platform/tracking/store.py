@@ -52,7 +52,8 @@ class TrackingStore:
     artifact_root: Path | None
 
     def __post_init__(self) -> None:
-        schemes = _schemes()
+        plugins = importlib.metadata.entry_points(group="mlflow.tracking_store")
+        schemes = ["sqlite", *_PORTS, "databricks", *(each.name for each in plugins if "file" not in each.name)]
         if ("://" not in self.uri and self.uri != "databricks") or self._scheme not in schemes:
             remedy = f"write e.g. http://host:5000 or sqlite:////absolute/path.db; valid: {', '.join(schemes)}"
             raise broken_rule("tracking-uri", "must be a database or a server", self.shown, remedy)
@@ -121,12 +122,6 @@ class TrackingStore:
         if named._scheme not in _DATABASES:
             return cls(uri, None)
         return named if named.database is None else cls(sqlite_uri(named.database), there.artifacts)
-
-
-def _schemes() -> list[str]:
-    """Return the URI schemes of MLflow and its plugins."""
-    plugins = importlib.metadata.entry_points(group="mlflow.tracking_store")
-    return ["sqlite", *_PORTS, "databricks", *(plugin.name for plugin in plugins if "file" not in plugin.name)]
 
 
 def runs_page(database: Path) -> str:

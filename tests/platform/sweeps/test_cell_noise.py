@@ -46,7 +46,7 @@ def experiment(**changes: Any) -> Experiment:
 def finished(cell: Experiment, folder: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
     folder.mkdir(exist_ok=True)
     run = CellRun(cell, CellFolder(folder))
-    while not run.finished:
+    while not run.folder.finished:
         run.advance(60.0)
     return pd.read_parquet(folder / "records.parquet"), json.loads((folder / "certificate.json").read_text())
 
@@ -70,7 +70,7 @@ def test_noise_of_the_operating_system_is_never_written_down_and_its_seed_starts
         "composes both attempts: a claim that was met exactly fails; request a larger epsilon, or run under another "
         "name with new users"
     )
-    while not again.finished:
+    while not again.folder.finished:
         again.advance(60.0)
     certificate = json.loads((tmp_path / "certificate.json").read_text())
     assert (certificate["attempts"], certificate["verdict"]) == (2, "holds_approximately")
