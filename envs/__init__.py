@@ -177,9 +177,8 @@ def _described(
     """Return the spec for a name and fields; raise ValueError if they are unknown."""
     if name in ENVIRONMENTS and name not in registry:
         kind = ENVIRONMENTS[name].builds.kind
-        raise ValueError(
-            f"{key} must be one of {', '.join(registry)}, got {name!r}, a {kind}; use {_MAKERS[kind]} for it"
-        )
+        rule = f"{key} must be one of {', '.join(registry)}"
+        raise ValueError(f"{rule}, got {name!r}, a {kind}; use {_MAKERS[kind]} for it")
     require_choice(key, name, registry)
     valid = [field.name for field in dataclasses.fields(registry[name])]  # type: ignore[arg-type]
     for field in fields:

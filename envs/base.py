@@ -82,9 +82,8 @@ class FiniteMDP:
         start = table("start", self.start, 1)
         found, expected = np.shape(self.transitions), (*rewards.shape, rewards.shape[1])
         if found != expected:
-            raise ValueError(
-                f"transitions must have shape [H, S, A, S] = {expected} to match rewards, got {found}; reshape one"
-            )
+            rule = f"transitions must have shape [H, S, A, S] = {expected} to match rewards"
+            raise ValueError(f"{rule}, got {found}; reshape one")
         if start.shape != (expected[1],):
             raise ValueError(f"start must have shape [S] = {(expected[1],)}, got {start.shape}; give one per state")
         require_distributions("transitions", transitions)
@@ -154,16 +153,19 @@ class FiniteMDP:
         values = np.empty((self.horizon + 1, self.n_states))
         shape = self.rewards.shape
         if array.shape == shape[:2]:
-            deterministic_value(transitions, self.rewards, self._actions(array), values)
+            if not np.issubdtype(array.dtype, np.integer):
+                raise ValueError(f"policy of shape [H, S] must hold integers, got {array.dtype}; pass action indices")
+            if array.min() < 0 or array.max() >= self.n_actions:
+                rule = f"policy must hold actions in 0..{self.n_actions - 1}"
+                raise ValueError(f"{rule}, got {array.min() if array.min() < 0 else array.max()}; pass action indices")
+            deterministic_value(transitions, self.rewards, np.array(array, dtype=np.int64, order="C"), values)
         elif array.shape == shape:
             probabilities = table("policy", array, 3)
             require_distributions("policy", probabilities)
             stochastic_value(transitions, self.rewards, probabilities, values)
         else:
-            raise ValueError(
-                f"policy must have shape {shape[:2]} (actions) or {shape} (probabilities), "
-                f"got {array.shape}; pass one row per step"
-            )
+            rule = f"policy must have shape {shape[:2]} (actions) or {shape} (probabilities)"
+            raise ValueError(f"{rule}, got {array.shape}; pass one row per step")
         return values
 
     def start_value(self, policy: ArrayLike) -> float:
@@ -180,14 +182,6 @@ class FiniteMDP:
     def optimal_start_value(self) -> float:
         """Return the optimal expected return from the start distribution."""
         return float(self.start @ self.optimum()[0][0])
-
-    def _actions(self, array: NDArray[np.generic]) -> NDArray[np.int64]:
-        if not np.issubdtype(array.dtype, np.integer):
-            raise ValueError(f"policy of shape [H, S] must hold integers, got {array.dtype}; pass action indices")
-        if array.min() < 0 or array.max() >= self.n_actions:
-            worst = array.min() if array.min() < 0 else array.max()
-            raise ValueError(f"policy must hold actions in 0..{self.n_actions - 1}, got {worst}; pass action indices")
-        return np.array(array, dtype=np.int64, order="C")
 
 
 def stationary(

@@ -34,8 +34,7 @@ _STEP = 0.02
 _FORCE = 10.0
 _POLE = 0.1
 _MOMENT = _POLE * HALF_POLE
-# Multiplying is faster than dividing; the results differ in the last bit.
-_PER_MASS = 1.0 / (1.0 + _POLE)
+_PER_MASS = 1.0 / (1.0 + _POLE)  # Multiplying is faster than dividing; the results differ in the last bit.
 _FIRST_WIDTH = 0.1
 LARGEST_GRAVITY = 50.0
 """Twice that of Jupiter, in m/s^2; a larger number is a slip of the keyboard."""
@@ -137,19 +136,14 @@ class CartPoleGravity:
         require_number("gravity_high", self.gravity_high, 0.0, LARGEST_GRAVITY)
         require_integers(self, n_gravities=1, horizon=1)
         if self.gravity_high < self.gravity_low:
-            raise ValueError(
-                f"gravity_high must be at least gravity_low = {self.gravity_low:g}, got {self.gravity_high:g}; "
-                "swap them"
-            )
+            rule = f"gravity_high must be at least gravity_low = {self.gravity_low:g}"
+            raise ValueError(f"{rule}, got {self.gravity_high:g}; swap them")
         if self.n_gravities == 1 and self.gravity_high > self.gravity_low:
-            raise ValueError(
-                f"n_gravities must be at least 2 for the range {self.gravity_low:g} to {self.gravity_high:g}, got 1; "
-                "raise it, or make gravity_high equal to gravity_low"
-            )
+            rule = f"n_gravities must be at least 2 for the range {self.gravity_low:g} to {self.gravity_high:g}"
+            raise ValueError(f"{rule}, got 1; raise it, or make gravity_high equal to gravity_low")
         if self.n_gravities > _MOST_GRAVITIES:
-            raise ValueError(
-                f"n_gravities must be at most {_MOST_GRAVITIES}, got {self.n_gravities}; lower n_gravities"
-            )
+            rule = f"n_gravities must be at most {_MOST_GRAVITIES}"
+            raise ValueError(f"{rule}, got {self.n_gravities}; lower n_gravities")
 
     def build(self) -> CartPoleGravity:
         """Return the task itself: it has no tables."""
@@ -215,10 +209,8 @@ class CartPoleGravityEnv(gymnasium.Env[Observation, int]):
         uniforms, index = self.np_random.random(4), int(self.np_random.integers(self.task.gravities.size))
         self.gravity, options = float(self.task.gravities[index]), options or {}
         if len(options) > 1 or not set(options) <= {"gravity", "agent"}:
-            raise ValueError(
-                f"options must be empty or have one key, gravity or agent, got {', '.join(map(str, options))}; "
-                "pass one of them"
-            )
+            rule = "options must be empty or have one key, gravity or agent"
+            raise ValueError(f"{rule}, got {', '.join(map(str, options))}; pass one of them")
         if "agent" in options:
             self.gravity = self.task.gravity_of(options["agent"])
         if "gravity" in options:

@@ -11,10 +11,8 @@ from collections.abc import Collection
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-# The rounding error of a sum of a few thousand float64 probabilities is far below this.
-_SUM_TOLERANCE = 1e-9
-# Learners keep several tables of this size; 10^8 float64 entries are 0.8 GB each.
-_MAX_ENTRIES = 10**8
+_SUM_TOLERANCE = 1e-9  # The rounding error of a sum of a few thousand float64 probabilities is far below this.
+_MAX_ENTRIES = 10**8  # Learners keep several tables of this size; 10^8 float64 entries are 0.8 GB each.
 
 
 def require_integer(key: str, value: object, minimum: int, maximum: int | None = None) -> None:
@@ -47,9 +45,9 @@ def require_size(name: str, size: tuple[int, int, int], keys: str) -> None:
     horizon, n_states, n_actions = (int(number) for number in size)
     entries = horizon * n_states**2 * n_actions
     if entries > _MAX_ENTRIES:
+        rule = f"{name} needs transitions of at most {_MAX_ENTRIES} entries"
         raise ValueError(
-            f"{name} needs transitions of at most {_MAX_ENTRIES} entries, got {horizon} steps x {n_states}^2 states x "
-            f"{n_actions} actions = {entries}; lower {keys}"
+            f"{rule}, got {horizon} steps x {n_states}^2 states x {n_actions} actions = {entries}; lower {keys}"
         )
 
 
@@ -75,10 +73,8 @@ def table(key: str, value: ArrayLike, dimensions: int) -> NDArray[np.float64]:
     except (TypeError, ValueError):
         raise ValueError(f"{key} must be an array of numbers, got {type(value).__name__}; pass float64") from None
     if array.ndim != dimensions or array.size == 0:
-        raise ValueError(
-            f"{key} must be a non-empty array of {dimensions} dimensions, got shape {array.shape}; "
-            "give all of its axes, none of length 0"
-        )
+        rule = f"{key} must be a non-empty array of {dimensions} dimensions"
+        raise ValueError(f"{rule}, got shape {array.shape}; give all of its axes, none of length 0")
     if not np.isfinite(array).all():
         raise ValueError(f"{key} must be finite, got NaN or infinity; remove these entries")
     return array

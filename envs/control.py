@@ -199,9 +199,8 @@ class _OneByOne(VectorEnv[Any, Any, Any]):
         self._seen, self._failed[:] = [self._blank] * self.num_envs, True
         for i, copy in enumerate(self._copies):
             with self._barrier():
-                self._seen[i] = self._checked(
-                    copy.reset(seed=first + i, options=None if options is None else told[i])[0]
-                )
+                begun, _ = copy.reset(seed=first + i, options=None if options is None else told[i])
+                self._seen[i] = self._checked(begun)
                 self._failed[i] = False
         self._alive = list(~self._failed)
         return np.array(self._seen), {}

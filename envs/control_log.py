@@ -19,8 +19,7 @@ from dprl.envs.base import Env
 from dprl.envs.checks import require_integers, require_number
 from dprl.envs.control import Control, ControlTask, Episodes, Space
 
-_LARGEST = 1e30
-"""Numbers below it stay finite as float32, and rewards in sums."""
+_LARGEST = 1e30  # numbers below it stay finite as float32, and rewards in sums
 _ARRAYS = {"observations": "f", "actions": "iuf", "rewards": "f", "lengths": "iu"}
 
 
@@ -105,10 +104,8 @@ class ControlLog:
         if any(sizes) and self.env_id:
             raise ValueError(f"env_id must be left out with sizes, got {self.env_id!r}; sizes are for logs without it")
         if not self.env_id and (not self.observation_size or bool(self.n_actions) == bool(self.action_size)):
-            raise ValueError(
-                f"env_id must be set, or observation_size and either n_actions or action_size, got {sizes}; name the "
-                "simulator or the sizes"
-            )
+            rule = "env_id must be set, or observation_size and either n_actions or action_size"
+            raise ValueError(f"{rule}, got {sizes}; name the simulator or the sizes")
         self.task  # noqa: B018 - refuses an unknown simulator
 
     @property
@@ -131,9 +128,8 @@ class ControlLog:
             with np.load(self.file, allow_pickle=False) as loaded:
                 found = {key: np.asarray(loaded[key]) for key in _ARRAYS}
         except (OSError, ValueError, KeyError, EOFError, TypeError, MemoryError, zipfile.BadZipFile, zlib.error):
-            raise ValueError(
-                f"file must be an undamaged .npz of log_trajectories, got {self.file!r}; write it again"
-            ) from None
+            rule = "file must be an undamaged .npz of log_trajectories"
+            raise ValueError(f"{rule}, got {self.file!r}; write it again") from None
         observations, actions, rewards, lengths = found.values()
         total = int(lengths.sum()) if lengths.dtype.kind in "iu" and lengths.ndim == 1 else -1
         shapes = {
@@ -149,16 +145,12 @@ class ControlLog:
             raise self._wrong("lengths", f"must be in 1..{task.horizon}, got another", "raise horizon")
         whole = not task.n_actions or actions.dtype.kind in "iu"
         with np.errstate(all="ignore"):  # a warning would tell of a value
-            steps = (
-                observations.astype(np.float32),
-                actions.astype(np.int64 if task.n_actions else np.float32),
-                rewards.astype(np.float64),
-            )
-        whole = whole and (not task.n_actions or bool(steps[1].min() >= 0 and steps[1].max() < task.n_actions))
+            chosen = actions.astype(np.int64 if task.n_actions else np.float32)
+            steps = observations.astype(np.float32), chosen, rewards.astype(np.float64)
+        whole = whole and (not task.n_actions or bool(chosen.min() >= 0 and chosen.max() < task.n_actions))
         if not (whole and all((np.abs(each) < _LARGEST).all() for each in steps)):
-            raise self._wrong(
-                "steps", "must be finite numbers, and actions in 0..n_actions - 1, got another", "correct it"
-            )
+            rule = "must be finite numbers, and actions in 0..n_actions - 1, got another"
+            raise self._wrong("steps", rule, "correct it")
         returns = float(self.lowest_return), float(self.highest_return)
         return LoggedControl(self.name, task, *steps, np.cumsum(lengths, dtype=np.int64), returns)
 
@@ -180,9 +172,8 @@ def log_trajectories(episodes: Iterable[Any], file: str | Path, **settings: Any)
     if file.suffix != ".npz" or not file.parent.is_dir():
         raise ValueError(f"file must be an .npz in a folder that exists, got {str(file)!r}; write e.g. users.npz")
     if "horizon" not in settings:
-        raise ValueError(
-            "horizon must be given, got none; longer trajectories are cut: name the largest number of steps"
-        )
+        rule = "horizon must be given"
+        raise ValueError(f"{rule}, got none; longer trajectories are cut: name the largest number of steps")
     spec = ControlLog(str(file), **settings)
     task = spec.task
     first = getattr(task.taken, "start", 0)

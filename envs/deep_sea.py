@@ -10,8 +10,7 @@ import numpy as np
 from dprl.envs.base import Env, FiniteMDP
 from dprl.envs.checks import require_flag, require_integers, require_size
 
-# The cost of an episode of moves to the right; each move costs 1 / N of it.
-_MOVE_COST = 0.01
+_MOVE_COST = 0.01  # The cost of an episode of moves to the right; each move costs 1 / N of it.
 
 
 @dataclass(frozen=True)

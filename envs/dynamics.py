@@ -88,8 +88,7 @@ def deterministic_value(transitions: Floats, rewards: Floats, policy: Integers, 
     transitions [L, S, A, S'], rewards [H, S, A]. values[h, s]: expected sum of rewards of steps h..H-1 (from 0) from s.
     """
     horizon, n_states = policy.shape
-    for s in range(n_states):
-        values[horizon, s] = 0.0
+    values[horizon] = 0.0
     for h in range(horizon - 1, -1, -1):
         after, chances = values[h + 1], transitions[min(h, transitions.shape[0] - 1)]
         for s in range(n_states):
@@ -104,8 +103,7 @@ def stochastic_value(transitions: Floats, rewards: Floats, policy: Floats, value
     A policy that puts probability 1 on one action gives the same bits as `deterministic_value`.
     """
     horizon, n_states, n_actions = policy.shape
-    for s in range(n_states):
-        values[horizon, s] = 0.0
+    values[horizon] = 0.0
     for h in range(horizon - 1, -1, -1):
         after, chances = values[h + 1], transitions[min(h, transitions.shape[0] - 1)]
         for s in range(n_states):
@@ -124,8 +122,7 @@ def optimal_value(transitions: Floats, rewards: Floats, values: Floats, policy: 
     """
     horizon, n_states = policy.shape
     n_actions = rewards.shape[2]
-    for s in range(n_states):
-        values[horizon, s] = 0.0
+    values[horizon] = 0.0
     for h in range(horizon - 1, -1, -1):
         after, chances = values[h + 1], transitions[min(h, transitions.shape[0] - 1)]
         for s in range(n_states):

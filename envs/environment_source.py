@@ -29,8 +29,7 @@ _BY_PYTHON = {
 }
 """Attributes that Python itself sets in a class."""
 _UNPICKLABLE = (*FAILURES, pickle.PickleError)
-_DRAWN = {"_np_random", "_np_random_seed"}
-"""Attributes of spaces and environments that change with each draw."""
+_DRAWN = {"_np_random", "_np_random_seed"}  # attributes of spaces and environments that change with each draw
 
 
 def environment_source(played: Sequence[type], creator: object, entry: EnvSpec) -> str:

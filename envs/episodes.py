@@ -143,15 +143,12 @@ class _ParallelEpisodes(ParallelEnv):  # type: ignore[misc]  # PettingZoo has no
     def _checked(self, actions: Mapping[str, int]) -> list[int]:
         """Return the actions in the order of the agents. Raises ValueError."""
         if set(actions) != set(self.possible_agents):
-            raise ValueError(
-                f"actions must have the keys {' and '.join(self.possible_agents)}, got "
-                f"{', '.join(map(str, actions)) or 'none'}; pass one action of each agent"
-            )
+            rule = f"actions must have the keys {' and '.join(self.possible_agents)}"
+            raise ValueError(f"{rule}, got {', '.join(map(str, actions)) or 'none'}; pass one action of each agent")
         for agent, space in self.action_spaces.items():
             if not space.contains(actions[agent]):
-                raise ValueError(
-                    f"actions must have {agent} in 0..{int(space.n) - 1}, got {actions[agent]!r}; pass an integer"
-                )
+                rule = f"actions must have {agent} in 0..{int(space.n) - 1}"
+                raise ValueError(f"{rule}, got {actions[agent]!r}; pass an integer")
         return [int(actions[agent]) for agent in self.possible_agents]
 
     def _observations(self) -> Observations:

@@ -38,10 +38,8 @@ class Garnet:
     def __post_init__(self) -> None:
         require_integers(self, n_states=1, n_actions=1, branching=1, horizon=1, seed=0)
         if self.branching > self.n_states:
-            raise ValueError(
-                f"branching must be at most n_states = {self.n_states}, got {self.branching}; "
-                "lower branching or raise n_states"
-            )
+            rule = f"branching must be at most n_states = {self.n_states}"
+            raise ValueError(f"{rule}, got {self.branching}; lower branching or raise n_states")
         require_size(self.name, self.sizes, "horizon, n_states or n_actions")
 
     @property

@@ -11,8 +11,7 @@ from dprl.envs.base import Env, FiniteMDP, stationary
 from dprl.envs.checks import require_choice, require_integers, require_number, require_size
 
 _LAYOUTS = ("open", "four_rooms")
-# (row, column) steps of left, right, up, down.
-_MOVES = ((0, -1), (0, 1), (-1, 0), (1, 0))
+_MOVES = ((0, -1), (0, 1), (-1, 0), (1, 0))  # (row, column) steps of left, right, up, down.
 _SMALLEST_ROOMS = 3
 
 

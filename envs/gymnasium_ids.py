@@ -51,9 +51,8 @@ def arguments_of(kwargs: str) -> dict[str, Any]:
             raise ValueError
         return {each.arg: ast.literal_eval(each.value) for each in call.keywords}
     except (SyntaxError, ValueError, AttributeError):
-        raise ValueError(
-            f"kwargs must be arguments with plain values, got {kwargs!r}; write e.g. map_name='8x8', is_slippery=False"
-        ) from None
+        rule = "kwargs must be arguments with plain values"
+        raise ValueError(f"{rule}, got {kwargs!r}; write e.g. map_name='8x8', is_slippery=False") from None
 
 
 def made(env_id: str, arguments: dict[str, Any]) -> gymnasium.Env[Any, Any]:
@@ -110,8 +109,6 @@ def keep_digest(spec: Any, key: str, of: str, found: str) -> None:  # noqa: ANN4
     """Set a spec's digest `key` of `of`, its environment or file, unless it has another one. Raises ValueError."""
     asked = getattr(spec, key)
     if asked not in ("", found):
-        raise ValueError(
-            f"{key} must be {found}, the digest of {of} as it is now, got {asked!r}; omit it, or go back to the one "
-            "with that digest"
-        )
+        rule = f"{key} must be {found}, the digest of {of} as it is now"
+        raise ValueError(f"{rule}, got {asked!r}; omit it, or go back to the one with that digest")
     object.__setattr__(spec, key, found)

@@ -23,16 +23,11 @@ from dprl.envs.gymnasium_ids import FAILURES, arguments_of, keep_digest, made, s
 
 Outcomes = dict[int, dict[int, list[tuple[float, int, float, bool]]]]
 """P of Gymnasium's toy environments: state -> action -> (probability, next state, reward, whether the episode ends)."""
-_ROUNDING = 1e-6
-"""Largest distance of rewards, and from 1 of a sum of probabilities: rounding, also that of float32."""
-_SAME = 1e-9
-"""Relative difference of rewards that is rounding of their means."""
-_STEPS, _LONGEST = 2000, 50
-"""Sampled steps of each kind, and steps of a sampled episode."""
-_FALSE_ALARM = 1e-9
-"""Probability that an environment that follows its table is refused for its frequencies."""
-_PRIOR = 30.0
-"""Weight of the table, in steps, in a prediction from earlier steps."""
+_ROUNDING = 1e-6  # largest distance of rewards, and from 1 of a sum of probabilities: rounding, also that of float32
+_SAME = 1e-9  # relative difference of rewards that is rounding of their means
+_STEPS, _LONGEST = 2000, 50  # sampled steps of each kind, and steps of a sampled episode
+_FALSE_ALARM = 1e-9  # probability that an environment that follows its table is refused for its frequencies
+_PRIOR = 30.0  # weight of the table, in steps, in a prediction from earlier steps
 
 
 class _Step(NamedTuple):
@@ -82,10 +77,8 @@ class GymnasiumTable:
         require_integers(self, horizon=1)
         step, table, limit = _table(self.env_id, self.kwargs)
         if limit is not None and self.horizon > limit:
-            raise ValueError(
-                f"horizon must be at most {limit} with {self.env_id}, its time limit, got {self.horizon}; lower it, or "
-                f"raise the limit by kwargs: max_episode_steps={self.horizon}"
-            )
+            wrong = f"horizon must be at most {limit} with {self.env_id}, its time limit, got {self.horizon}"
+            raise ValueError(f"{wrong}; lower it, or raise the limit by kwargs: max_episode_steps={self.horizon}")
         # Sent along to other processes, because they may not have registered the environment.
         object.__setattr__(self, "_step", step)
         keep_digest(self, "table", self.env_id, table)
@@ -197,9 +190,8 @@ def _step_of(outcomes: Outcomes, start: Any) -> _Step:  # noqa: ANN401 - whateve
     if low >= -_SAME and high <= 1.0 + _SAME:
         low, high = 0.0, 1.0
     elif high - low <= _SAME * max(abs(low), abs(high)):
-        raise ValueError(
-            f"env_id must be an environment with rewards that differ, got {low:g} everywhere; choose another one"
-        )
+        rule = "env_id must be an environment with rewards that differ"
+        raise ValueError(f"{rule}, got {low:g} everywhere; choose another one")
     scaled = np.clip((rewards - low) / (high - low), 0.0, 1.0)
     return _Step(transitions, scaled, np.append(first, np.zeros(size - n_states)), (low, high))
 
@@ -284,10 +276,8 @@ def compare_steps(env: Any, env_id: str) -> None:  # noqa: ANN401 - Gymnasium na
     except FAILURES as error:
         told = isinstance(error, _DifferenceError)
         why = str(error) if told else "it raises " + " ".join(f"{type(error).__name__}: {error}".split())
-        raise ValueError(
-            f"env_id must be an environment that takes the steps of its table P, got {env_id!r} ({why}); make P and "
-            "step agree, or choose arguments that make them agree"
-        ) from None
+        wrong = f"env_id must be an environment that takes the steps of its table P, got {env_id!r} ({why})"
+        raise ValueError(f"{wrong}; make P and step agree, or choose arguments that make them agree") from None
 
 
 class _DifferenceError(ValueError):

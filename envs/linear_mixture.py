@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dprl.atomic_files import write_arrays
 from dprl.envs.base import Env, FiniteMDP
 from dprl.envs.checks import require_distributions, require_integer, require_integers, table
 from dprl.envs.gymnasium_ids import keep_digest
@@ -212,9 +212,8 @@ class LinearMixture(LinearMixtureMDP):
         n_states, n_joint, after, dimension = self.features.shape
         self._n_actions = round(n_joint ** (1 / n_agents))
         if after != n_states or self._n_actions**n_agents != n_joint:
-            raise ValueError(
-                f"features must have shape [S, A^n, S, D] with n = {n_agents}, got {self.features.shape}; reshape them"
-            )
+            rule = f"features must have shape [S, A^n, S, D] with n = {n_agents}"
+            raise ValueError(f"{rule}, got {self.features.shape}; reshape them")
         _require_mixture_size(name, (horizon, n_states, n_joint), dimension)
         require_integer("start", start, 0, n_states - 1)
         found = table("theta", theta, np.ndim(theta))
@@ -223,7 +222,17 @@ class LinearMixture(LinearMixtureMDP):
         self.theta = table("theta", np.atleast_2d(found), 2)
         self.rewards = _rewards_by_agent(rewards, (n_agents, n_states, n_joint))
         self.reward_features = checked_features(reward_features, self.common_rewards.size)
-        _require_norms(self.features, self.theta)
+        # |phi_V(s, a)| <= H for all V: S -> [0, H], and |theta_h| <= sqrt(D).
+        # Over such V, a number of phi_V is largest where V is H for the features of one sign, and 0 elsewhere.
+        parts = np.maximum(self.features, 0.0).sum(axis=2), np.maximum(-self.features, 0.0).sum(axis=2)
+        norms = np.linalg.norm(np.maximum(*parts), axis=2)
+        s, a = np.unravel_index(int(norms.argmax()), norms.shape)
+        if norms[s, a] > 1.0 + ROUNDING:
+            wrong = f"features must give |phi_V| <= H, got up to {norms[s, a]:.6g} H at state {s} and joint action {a}"
+            raise ValueError(f"{wrong}; divide all of them by that factor, and multiply theta by it")
+        largest, most = np.linalg.norm(self.theta, axis=1).max(), math.sqrt(dimension)
+        if largest > most * (1.0 + ROUNDING):
+            raise ValueError(f"theta must have a norm of at most sqrt(D) = {most:.6g}, got {largest:.6g}; add features")
         self.kernels = np.einsum("satd,ld->lsat", self.features, self.theta)
         low = np.unravel_index(int(self.kernels.argmin()), self.kernels.shape)
         sums = self.kernels.sum(axis=3)
@@ -233,10 +242,8 @@ class LinearMixture(LinearMixtureMDP):
             (abs(sums[off] - 1.0) > ROUNDING, off, sums[off], "sum to 1"),
         ):
             if wrong:
-                raise ValueError(
-                    f"<features, theta> must {rule}, got {got:.6g} at step {h}, state {s} and joint action {a}; "
-                    "correct features or theta there"
-                )
+                found_at = f"{got:.6g} at step {h}, state {s} and joint action {a}"
+                raise ValueError(f"<features, theta> must {rule}, got {found_at}; correct features or theta there")
         self.kernels = np.where(self.kernels > NOTHING, self.kernels, 0.0)
         self.kernels /= self.kernels.sum(axis=3, keepdims=True)
         for array in (self.features, self.theta, self.rewards, self.reward_features, self.kernels):
@@ -313,9 +320,8 @@ def checked_features(given: ArrayLike | None, n_rows: int) -> Floats:
         return np.eye(n_rows)
     features = table("reward_features", given, 2)
     if features.shape[0] != n_rows:
-        raise ValueError(
-            f"reward_features must have one row for each of {n_rows} rewards, got {features.shape[0]}; match rewards"
-        )
+        rule = f"reward_features must have one row for each of {n_rows} rewards"
+        raise ValueError(f"{rule}, got {features.shape[0]}; match rewards")
     if features.min() < 0.0:
         raise ValueError(f"reward_features must be at least 0, got {features.min():g}; shift or drop that feature")
     largest = features.sum(axis=1).max()
@@ -323,10 +329,8 @@ def checked_features(given: ArrayLike | None, n_rows: int) -> Floats:
         raise ValueError(f"reward_features must sum to at most 1 over each row, got {largest:g}; scale them down")
     rank = int(np.linalg.matrix_rank(features))
     if rank < features.shape[1]:
-        raise ValueError(
-            f"reward_features must have full column rank {features.shape[1]}, got rank {rank}; drop the columns that "
-            "others add up to"
-        )
+        rule = f"reward_features must have full column rank {features.shape[1]}"
+        raise ValueError(f"{rule}, got rank {rank}; drop the columns that others add up to")
     return features
 
 
@@ -337,31 +341,13 @@ def _rewards_by_agent(given: ArrayLike, sizes: tuple[int, int, int]) -> Floats:
     if found.shape in ((n_states,), (n_states, n_joint)):
         found = np.broadcast_to(found, (n_agents, *found.shape))
     if found.shape not in ((n_agents, n_states), (n_agents, n_states, n_joint)):
-        raise ValueError(
-            f"rewards must have shape [S] = {(n_states,)} or [S, A^n] = {(n_states, n_joint)}, or one of these for "
-            f"each agent, got {found.shape}; match features"
-        )
+        shapes = f"[S] = {(n_states,)} or [S, A^n] = {(n_states, n_joint)}, or one of these for each agent"
+        raise ValueError(f"rewards must have shape {shapes}, got {found.shape}; match features")
     rewards = table("rewards", found, found.ndim)
     if rewards.min() < 0.0 or rewards.max() > 1.0:
         worst = rewards.min() if rewards.min() < 0.0 else rewards.max()
         raise ValueError(f"rewards must lie in [0, 1], got {worst:g}; rescale the rewards")
     return rewards
-
-
-def _require_norms(features: Floats, theta: Floats) -> None:
-    """Raise ValueError unless |theta_h| <= sqrt(D), and |phi_V(s, a)| <= H for all V: S -> [0, H]."""
-    # Over such V, a number of phi_V is largest where V is H for the features of one sign, and 0 elsewhere.
-    parts = np.maximum(features, 0.0).sum(axis=2), np.maximum(-features, 0.0).sum(axis=2)
-    norms = np.linalg.norm(np.maximum(*parts), axis=2)
-    s, a = np.unravel_index(int(norms.argmax()), norms.shape)
-    if norms[s, a] > 1.0 + ROUNDING:
-        raise ValueError(
-            f"features must give |phi_V| <= H, got up to {norms[s, a]:.6g} H at state {s} and joint action {a}; "
-            "divide all of them by that factor, and multiply theta by it"
-        )
-    largest, most = np.linalg.norm(theta, axis=1).max(), math.sqrt(theta.shape[1])
-    if largest > most * (1.0 + ROUNDING):
-        raise ValueError(f"theta must have a norm of at most sqrt(D) = {most:.6g}, got {largest:.6g}; add features")
 
 
 def mixture_of(kernels: Floats, weights: Floats) -> tuple[Floats, Floats]:
@@ -507,9 +493,8 @@ class MixtureFile:
             with np.load(self.file, allow_pickle=False) as loaded:
                 found: dict[str, Any] = {key: loaded[key] for key in _ARGUMENTS}
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
-            raise ValueError(
-                f"file must be an undamaged .npz of dprl.from_arrays, got {self.file!r}; write it again"
-            ) from None
+            rule = "file must be an undamaged .npz of dprl.from_arrays"
+            raise ValueError(f"{rule}, got {self.file!r}; write it again") from None
         whole = {key: int(found.pop(key)) for key in ("horizon", "start", "n_agents")}
         return LinearMixture(**found, **whole, name=self.name)
 
@@ -536,10 +521,7 @@ def from_arrays(
     if path.suffix != ".npz" or not path.parent.is_dir():
         raise ValueError(f"file must be an .npz in a folder that exists, got {str(file)!r}; write e.g. mixture.npz")
     made = LinearMixture(features, theta, rewards, horizon, start, n_agents)
-    with TemporaryDirectory(dir=path.parent) as folder:  # a full disk must not destroy an existing file
-        written = Path(folder, path.name)
-        np.savez(written, **{key: np.asarray(getattr(made, key)) for key in _ARGUMENTS})  # type: ignore[arg-type]
-        written.replace(path)
+    write_arrays(path, {key: np.asarray(getattr(made, key)) for key in _ARGUMENTS})
     return MixtureFile(str(path))
 
 

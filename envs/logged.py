@@ -8,12 +8,12 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dprl.atomic_files import write_arrays
 from dprl.envs.base import Env
 from dprl.envs.checks import require_flag, require_integers, require_size
 
@@ -22,8 +22,7 @@ _OPTIONAL = "next_states"
 _FLAGS = "terminations", "truncations"
 _OTHER_FLAGS = "terminated", "truncated", "terminals", "timeouts", "dones", "done"
 """Names of flags with another shape or meaning; to ignore them would take an episode that was cut for an ended one."""
-_REWARD_ROUNDING = 1e-6
-"""Distance from [0, 1] of a mapped reward that is rounding: ten times that of float32."""
+_REWARD_ROUNDING = 1e-6  # distance from [0, 1] of a mapped reward that is rounding: ten times that of float32
 _DTYPES = {"iu": "integers", "f": "floats"}
 
 
@@ -140,10 +139,8 @@ class Logged:
                 if not missing:
                     return {key: np.asarray(loaded[key]) for key in _ARRAYS if key in loaded.files}
         except (OSError, ValueError, EOFError, TypeError, MemoryError, zipfile.BadZipFile, zlib.error):
-            raise ValueError(
-                f"file must be an undamaged .npz of numbers, no Python objects, got {self.file!r}; convert its arrays "
-                "with astype, and write them with numpy.savez"
-            ) from None
+            wrong = f"file must be an undamaged .npz of numbers, no Python objects, got {self.file!r}"
+            raise ValueError(f"{wrong}; convert its arrays with astype, and write them with numpy.savez") from None
         others = ", ".join(key for key in _ARRAYS if key not in (missing[0], _OPTIONAL))
         raise self._wrong(missing[0], f"must be there beside {others}", "add it")
 
@@ -212,10 +209,8 @@ def log_episodes(
     users = [_checked_episode(each, n_states, horizon) for each in episodes]
     unclear = any(each.ended is None and len(each.actions) < horizon for each in users)
     if unclear and any(each.ended is not None for each in users):
-        raise ValueError(
-            "episodes must all have terminations, or none of them, got some with; a shorter one without them may have "
-            "ended or have been cut: add them"
-        )
+        rule = "episodes must all have terminations, or none of them"
+        raise ValueError(f"{rule}, got some with; a shorter one without them may have ended or have been cut: add them")
     # A row is a function of one user's episode and of public settings, never of other users' episodes. Every step
     # begins as a visit of the state after the end, which stays there and earns a raw reward of 0.
     first, end = 0 if start is not None else 1, n_states
@@ -240,11 +235,7 @@ def log_episodes(
     made = replace(made, n_states=n_states + 1 + first, horizon=horizon + first, start=begin)
     arrays = {"states": states, "actions": actions, "rewards": rewards, "next_states": following}
     made.checked(arrays)
-    with TemporaryDirectory(dir=file.parent) as folder:  # a full disk must not destroy an existing file
-        written = Path(folder, file.name)
-        np.savez(written, **arrays)  # type: ignore[arg-type]
-        written.chmod(0o600)
-        written.replace(file)
+    write_arrays(file, arrays, private=True)
     return made
 
 
@@ -266,10 +257,8 @@ def _checked_episode(episode: Any, n_states: int, horizon: int) -> _Episode:  # 
     except ValueError:
         taken = observed = paid = np.zeros(0, dtype=object)
     if taken.dtype.kind not in "iu" or observed.dtype.kind not in "iu" or taken.ndim != 1 or observed.ndim != 1:
-        raise ValueError(
-            "observations and actions must be one integer a step, got others; number the states of a small "
-            "discrete space"
-        )
+        rule = "observations and actions must be one integer a step"
+        raise ValueError(f"{rule}, got others; number the states of a small discrete space")
     if paid.dtype.kind not in "iuf" or paid.ndim != 1:
         raise ValueError("rewards must be one number a step, got others; convert them")
     n = len(taken)
@@ -279,15 +268,11 @@ def _checked_episode(episode: Any, n_states: int, horizon: int) -> _Episode:  # 
         raise ValueError(f"observations must be in 0..{n_states - 1}, got another value; raise n_states")
     flags = [np.asarray(found[name]) for name in _FLAGS if found[name] is not None]
     if any(flag.shape != (n,) or not np.isin(flag, (0, 1)).all() or flag[:-1].any() for flag in flags):
-        raise ValueError(
-            "terminations and truncations must be false or true for each action, and true at the last one only, got "
-            "others; split the log where an episode ends, and keep one episode per user"
-        )
+        rule = "terminations and truncations must be false or true for each action, and true at the last one only"
+        raise ValueError(f"{rule}, got others; split the log where an episode ends, and keep one episode per user")
     last = None if not flags else bool(flags[0][-1])
     ended = not last if flags and found[_FLAGS[0]] is None else last
     if ended is False and n < horizon and len(observed) == n:
-        raise ValueError(
-            "episodes that were cut before horizon must have an observation after their last action, got none; "
-            "add it, or lower horizon to the public time limit"
-        )
+        rule = "episodes that were cut before horizon must have an observation after their last action"
+        raise ValueError(f"{rule}, got none; add it, or lower horizon to the public time limit")
     return _Episode(observed, taken, paid, ended)

@@ -13,8 +13,7 @@ from dprl.envs.checks import require_flag, require_integers, require_size
 
 CONCENTRATION = 0.1
 ZERO_REWARD = 0.85
-# Below this sum of gamma variables, a row would be computed from underflowed numbers.
-_SMALLEST_SUM = 1e-100
+_SMALLEST_SUM = 1e-100  # Below this sum of gamma variables, a row would be computed from underflowed numbers.
 
 
 @dataclass(frozen=True)

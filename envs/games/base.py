@@ -48,10 +48,8 @@ class MarkovGame:
         start = table("start", self.start, 1)
         horizon, n_states, n_max, n_min = rewards.shape
         if np.shape(self.transitions) != (*rewards.shape, n_states):
-            raise ValueError(
-                f"transitions must have shape [H, S, A, B, S] = {(*rewards.shape, n_states)} to match rewards, "
-                f"got {np.shape(self.transitions)}; reshape one of them"
-            )
+            rule = f"transitions must have shape [H, S, A, B, S] = {(*rewards.shape, n_states)} to match rewards"
+            raise ValueError(f"{rule}, got {np.shape(self.transitions)}; reshape one of them")
         pairs = (horizon, n_states, n_max * n_min)
         steps = np.broadcast_to(transitions.reshape(-1, *pairs[1:], n_states), (*pairs, n_states))
         joint = FiniteMDP(self.name, steps, rewards.reshape(pairs), start)

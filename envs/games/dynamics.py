@@ -15,8 +15,7 @@ from dprl.envs.dynamics import expectation
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-# A sum over possible next states reads values in any order: this pays off if it skips most of the states.
-_FEW = 8
+_FEW = 8  # A sum over possible next states reads values in any order: this pays off if it skips most of the states.
 
 
 class GapTables(NamedTuple):
@@ -80,9 +79,8 @@ def _payoffs(after: Floats, rewards: Floats, scratch: GapTables) -> None:
     # order of each sum, next states first, reward last, is that of `FiniteMDP.value`: equal cases have equal bits.
     upper, lower, high, low = scratch.upper, scratch.lower, scratch.max_payoffs, scratch.min_payoffs
     n_states, cells = after.shape
-    for i in range(cells):
-        high[i] = 0.0
-        low[i] = 0.0
+    high[:] = 0.0
+    low[:] = 0.0
     for pair in range(n_states // 2):
         t = 2 * pair
         up, up_next, down, down_next = upper[t], upper[t + 1], lower[t], lower[t + 1]
@@ -158,9 +156,8 @@ def duality_gap(tables: GapTables, policy: Floats) -> None:
     Paper: [QW24] section 2.
     """
     horizon, n_states, _ = policy.shape
-    for s in range(n_states):
-        tables.upper[s] = 0.0
-        tables.lower[s] = 0.0
+    tables.upper[:] = 0.0
+    tables.lower[:] = 0.0
     for step in range(horizon):
         h = horizon - 1 - step
         reached = n_states if step > 0 else 0  # nothing follows the last step

@@ -37,11 +37,9 @@ _SMALLEST_PIVOT = 1e-11
 _SOUND_PIVOT = 1e-7
 # With 8 x 8 actions a row below -1e-12 has a coefficient above 1e-14; rounding may hide it in doubles only.
 _SMALLEST_PRECISE_PIVOT = 1e-16
-# Rows are padded to whole vectors of four numbers, and the first is aligned to a cache line.
-_LANES, _LINE = 4, 8
+_LANES, _LINE = 4, 8  # Rows are padded to whole vectors of four numbers, and the first is aligned to a cache line.
 _TIE = 1e-7
-# The solver's tolerance is relative to a power of two of at most twice the scale.
-_TRUSTED = 2 * TOLERANCE
+_TRUSTED = 2 * TOLERANCE  # The solver's tolerance is relative to a power of two of at most twice the scale.
 LARGEST_VIOLATION = 1e-9
 """Largest violation of `coarse_correlated_equilibrium` that a caller should accept; above it, stop the run."""
 # Dropping probabilities above -TOLERANCE changes their sum by less; larger errors come from the cap on pivots.
@@ -210,20 +208,32 @@ def _precise_start(upper: Floats, lower: Floats, scale: float, scratch: Equilibr
 
 
 @no_alloc_kernel
-def _violation(upper: Floats, lower: Floats, policy: Floats, row: Floats, column: Floats) -> float:
-    """Return the largest gain of a deviation under policy [A, B]; row [A] and column [B] are filled with marginals."""
-    n_max, n_min = upper.shape
-    for b in range(n_min):
-        column[b] = 0.0
+def _read_policy(upper: Floats, lower: Floats, scale: float, scratch: EquilibriumScratch, policy: Floats) -> float:
+    """Fill policy [A, B] with the probabilities of the dictionary and return its violation, relative to scale.
+
+    The violation is the largest gain of a deviation; best_lower [A] and best_upper [B] are filled with marginals.
+    """
+    n_max, n_min = policy.shape
+    policy[...] = 0.0
+    total = 0.0
+    for i in range(scratch.dictionary.basic.shape[0]):
+        j, probability = scratch.dictionary.basic[i], scratch.dictionary.table[i, 0]
+        if j < n_max * n_min and probability > 0.0:
+            policy[j // n_min, j % n_min] = probability
+            total += probability
+    if not abs(total - 1.0) <= _LARGEST_LOSS:
+        return np.inf
+    row, column, worst = scratch.best_lower, scratch.best_upper, 0.0
+    column[:] = 0.0
     mean_upper = mean_lower = 0.0
     for a in range(n_max):
         row[a] = 0.0
         for b in range(n_min):
+            policy[a, b] /= total
             row[a] += policy[a, b]
             column[b] += policy[a, b]
             mean_upper += policy[a, b] * upper[a, b]
             mean_lower += policy[a, b] * lower[a, b]
-    worst = 0.0
     for a in range(n_max):
         gained = -mean_upper
         for b in range(n_min):
@@ -234,28 +244,7 @@ def _violation(upper: Floats, lower: Floats, policy: Floats, row: Floats, column
         for a in range(n_max):
             saved -= row[a] * lower[a, b]
         worst = max(worst, saved)
-    return worst
-
-
-@no_alloc_kernel
-def _read_policy(upper: Floats, lower: Floats, scale: float, scratch: EquilibriumScratch, policy: Floats) -> float:
-    """Fill policy [A, B] with the probabilities of the dictionary and return its violation, relative to scale."""
-    n_max, n_min = policy.shape
-    for a in range(n_max):
-        for b in range(n_min):
-            policy[a, b] = 0.0
-    total = 0.0
-    for i in range(scratch.dictionary.basic.shape[0]):
-        j, probability = scratch.dictionary.basic[i], scratch.dictionary.table[i, 0]
-        if j < n_max * n_min and probability > 0.0:
-            policy[j // n_min, j % n_min] = probability
-            total += probability
-    if not abs(total - 1.0) <= _LARGEST_LOSS:
-        return np.inf
-    for a in range(n_max):
-        for b in range(n_min):
-            policy[a, b] /= total
-    return _violation(upper, lower, policy, scratch.best_lower, scratch.best_upper) / scale
+    return worst / scale
 
 
 @no_alloc_kernel
@@ -272,15 +261,11 @@ def coarse_correlated_equilibrium(upper: Floats, lower: Floats, scratch: Equilib
     n_max, n_min = upper.shape
     scale = _scale(upper, lower)
     if scale == np.inf:
-        for a in range(n_max):
-            for b in range(n_min):
-                policy[a, b] = 1.0 / (n_max * n_min)
+        policy[...] = 1.0 / (n_max * n_min)
         return np.inf
     pure = _pure_equilibrium(upper, lower, scratch.best_upper, scratch.best_lower)
     if pure >= 0:
-        for a in range(n_max):
-            for b in range(n_min):
-                policy[a, b] = 0.0
+        policy[...] = 0.0
         policy[pure // n_min, pure % n_min] = 1.0
         return 0.0
     _start(upper, lower, scale, scratch)

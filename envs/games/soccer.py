@@ -12,8 +12,7 @@ from dprl.envs.base import Env, stationary
 from dprl.envs.checks import require_integers, require_size
 from dprl.envs.games.base import MarkovGame
 
-# (row, column) steps of north, south, east, west, stand.
-_MOVES = ((-1, 0), (1, 0), (0, 1), (0, -1), (0, 0))
+_MOVES = ((-1, 0), (1, 0), (0, 1), (0, -1), (0, 0))  # (row, column) steps of north, south, east, west, stand.
 _MAX_PLAYER, _MIN_PLAYER = 0, 1
 
 

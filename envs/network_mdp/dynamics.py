@@ -121,8 +121,7 @@ def team_value(
     rewards [S], drifts [n, A]; chances [H, S, n, A]. All successors of a reached state must be reached one step later.
     """
     horizon, n_states, n_agents, n_actions = chances.shape
-    for state in range(n_states):
-        values[horizon, state] = 0.0
+    values[horizon] = 0.0
     for h in range(horizon - 1, -1, -1):
         for state in range(n_states):
             if not reached[h, state]:

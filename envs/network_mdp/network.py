@@ -110,9 +110,8 @@ class NetworkMDP:
         require_choice("signs", self.signs, _SIGNS)
         require_size(self.name, self.sizes, "horizon, n_agents, n_intermediate or dimension")
         if self.node_forward > self.node_leave:
-            raise ValueError(
-                f"node_forward must be at most node_leave = {self.node_leave:g}, got {self.node_forward:g}; lower it"
-            )
+            rule = f"node_forward must be at most node_leave = {self.node_leave:g}"
+            raise ValueError(f"{rule}, got {self.node_forward:g}; lower it")
         chances = self.start_forward, self.node_leave, self.node_forward
         limit, signed, before, after = tightest_step(int(self.n_agents), *chances)
         if Fraction(self.gap) > limit + Fraction(NOTHING):
@@ -135,21 +134,16 @@ class NetworkMDP:
 
     def build(self) -> SignMixture:
         """Build the MDP: S = (q+2)^n states in the order of `nodes`; episodes start with all at the first node."""
-        nodes = self.nodes()
-        goal = self.n_intermediate + 1
+        nodes, goal, n_agents = self.nodes(), self.n_intermediate + 1, int(self.n_agents)
         rewards = np.where(nodes == 0, _START_REWARD, np.where(nodes == goal, _GOAL_REWARD, 0.0)).T
         shares = (nodes[:, :, None] == np.arange(goal + 1)).mean(axis=1)
         signs = np.ones((self.n_agents, self.dimension - 1))
         if self.signs == "random":
             signs = np.random.default_rng(self.sign_seed).choice([-1.0, 1.0], size=signs.shape)
         theta = self.gap / (self.n_agents * (self.dimension - 1)) * signs
-        return SignMixture(self.name, int(self.horizon), self._lists(nodes), theta, rewards, 0, shares)
-
-    def _lists(self, nodes: NDArray[np.int64]) -> SuccessorLists:
-        goal, n_agents = self.n_intermediate + 1, int(self.n_agents)
         places = (goal + 1) ** np.arange(n_agents)[::-1]
         local = [self._moves(node) for node in range(goal + 1)]
-        first, states, signs, constants = [0], [], [], []
+        first, states, moved, constants = [0], [], [], []
         for here in nodes:
             moves = np.array(list(product(*(local[node] for node in here))))
             at_start, at_goal = int((here == 0).sum()), int((here == goal).sum())
@@ -158,11 +152,12 @@ class NetworkMDP:
                 share = np.eye(n_agents)[-1:]
             # The moves of `local` are sorted by their ends, so that products are sorted by states.
             states.append(moves[:, :, 0].astype(np.int64) @ places)
-            signs.append(moves[:, :, 1])
+            moved.append(moves[:, :, 1])
             constants.append(share)
             first.append(first[-1] + len(moves))
-        rows = np.concatenate(states), np.concatenate(signs), np.concatenate(constants)
-        return SuccessorLists(np.array(first, dtype=np.int64), *rows)
+        rows = map(np.concatenate, (states, moved, constants))
+        lists = SuccessorLists(np.array(first, dtype=np.int64), *rows)
+        return SignMixture(self.name, int(self.horizon), lists, theta, rewards, 0, shares)
 
     def _moves(self, node: int) -> list[tuple[int, int, float]]:
         """Return (next node, sign, base weight) of an agent's moves from a node, by next node."""

@@ -168,10 +168,8 @@ def _checked_lists(given: SuccessorLists, theta: Floats, rewards: Floats) -> Suc
         if array.shape != shape:
             raise ValueError(f"lists.{key} must have shape {shape}, got {array.shape}; match rewards and lists.state")
     if first[0] != 0 or first[-1] != state.size or np.diff(first).min() < 1:
-        raise ValueError(
-            f"lists.first must rise from 0 to {state.size}, got {first[0]} to {first[-1]} with a least step of "
-            f"{np.diff(first).min()}; give each state a list"
-        )
+        got = f"{first[0]} to {first[-1]} with a least step of {np.diff(first).min()}"
+        raise ValueError(f"lists.first must rise from 0 to {state.size}, got {got}; give each state a list")
     if state.min() < 0 or state.max() >= n_states:
         worst = state.min() if state.min() < 0 else state.max()
         raise ValueError(f"lists.state must hold states in 0..{n_states - 1}, got {worst}; pass state indices")
@@ -203,10 +201,8 @@ def _require_probabilities(lists: SuccessorLists, theta: Floats) -> None:
     if least.min() < -NOTHING:
         entry = int(least.argmin())
         before = int(np.searchsorted(first, entry, side="right")) - 1
-        raise ValueError(
-            f"theta must leave every probability at least 0, got {least[entry]:g} for state {state[entry]} after "
-            f"{before}; lower theta"
-        )
+        rule = "theta must leave every probability at least 0"
+        raise ValueError(f"{rule}, got {least[entry]:g} for state {state[entry]} after {before}; lower theta")
 
 
 def _whole_numbers(key: str, value: ArrayLike) -> Integers:
