@@ -52,10 +52,8 @@ class Metric:
 
     def __post_init__(self) -> None:
         if self.across == "median" and self.over != "last":
-            raise ValueError(
-                f"across: must be mean with over {self.over!r}, got 'median' for metric {self.name!r}; a median over "
-                "seeds is of the value after the last episode"
-            )
+            wrong = f"across: must be mean with over {self.over!r}, got 'median' for metric {self.name!r}"
+            raise ValueError(f"{wrong}; a median over seeds is of the value after the last episode")
 
     @property
     def label(self) -> str:

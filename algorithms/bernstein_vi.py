@@ -36,8 +36,7 @@ from dprl.envs import FiniteMDP
 from dprl.privacy import CountPrivatizer
 
 _FIRST_EPOCH = 1024
-# Fixed functions of V* with bounded noise: u, u^2, (1 - u)^2 and 1, with u = (W - V*) / W.
-_FUNCTIONS = 4
+_FUNCTIONS = 4  # Fixed functions of V* with bounded noise: u, u^2, (1 - u)^2 and 1, with u = (W - V*) / W.
 _NEAREST_STEPS = 6
 # With these weights, the bound of docs/proofs/bernstein_vi.md, step 3, holds for every number of visits.
 _VARIANCE, _RANGE = 2.4, 2.8

@@ -47,9 +47,8 @@ class Learner(ABC):
         if senders < 1:
             raise ValueError(f"episodes must be at least 2, got {episodes}; the second is the first that can learn")
         if privatizer.capacity < senders:
-            raise ValueError(
-                f"the privatizer must be built for {senders} users, got {privatizer.capacity}; use config.privatizer"
-            )
+            rule = f"the privatizer must be built for {senders} users"
+            raise ValueError(f"{rule}, got {privatizer.capacity}; use config.privatizer")
         self.config = config
         self.episodes = episodes
         self.episodes_done = 0

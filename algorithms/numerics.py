@@ -15,10 +15,8 @@ _C4, _C5 = -1.65339022054652515390e-06, 4.13813679705723846039e-08
 _PER_LN2 = 1.44269504088896338700
 # ln(2) in two parts; the first has so few digits that its products with whole numbers below 2^20 are exact.
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
-# Adding 1.5 * 2^52 rounds to a whole number and leaves it in the lowest bits.
-_ROUNDING = 6755399441055744.0
-# Below it the result would be subnormal.
-_LOWEST = -708.0
+_ROUNDING = 6755399441055744.0  # Adding 1.5 * 2^52 rounds to a whole number and leaves it in the lowest bits.
+_LOWEST = -708.0  # Below it the result would be subnormal.
 
 
 def plain_nearest(counts: Float64Array, total: float) -> Float64Array:

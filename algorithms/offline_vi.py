@@ -42,8 +42,7 @@ from dprl.envs import Env, FiniteMDP, LoggedEpisodes
 from dprl.envs.checks import require_number
 from dprl.privacy import CountFamilies, CountPrivacy, CountPrivatizer, Streams
 
-# With more next states, bounds for single cells replace bounds for all their subsets.
-_MOST_SUBSETS = 2**20
+_MOST_SUBSETS = 2**20  # With more next states, bounds for single cells replace bounds for all their subsets.
 _MOST_USERS = 10**11
 
 UNINFORMED = replace(
@@ -217,9 +216,8 @@ class _PessimisticVIConfig(StationaryMDPConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.replan_growth != 0.0:
-            raise ValueError(
-                f"replan_growth must be 0 with {self.name}, got {self.replan_growth}; it plans once, from one release"
-            )
+            rule = f"replan_growth must be 0 with {self.name}"
+            raise ValueError(f"{rule}, got {self.replan_growth}; it plans once, from one release")
 
     @property
     def covered_by(self) -> str | None:
@@ -337,14 +335,11 @@ class LoggedVIConfig(_PessimisticVIConfig):
         Noise from a seed is refused: on another file it would be the same, and the difference would reveal records.
         """
         if episodes != env.n_users + 1:
-            raise ValueError(
-                f"episodes must be {env.n_users + 1}, the file's {env.n_users} users and one, got {episodes}; set it"
-            )
+            rule = f"episodes must be {env.n_users + 1}, the file's {env.n_users} users and one"
+            raise ValueError(f"{rule}, got {episodes}; set it")
         if privacy.model != "none" and streams.noise.entropy == "seed":
-            raise ValueError(
-                f"entropy must be os with {self.name}, got seed; another file would get the same noise: "
-                "write noise: {arithmetic: exact, entropy: os}"
-            )
+            wrong = f"entropy must be os with {self.name}, got seed; another file would get the same noise"
+            raise ValueError(f"{wrong}: write noise: {{arithmetic: exact, entropy: os}}")
         return super().privatizer(env, privacy, episodes, streams)
 
     def expected(self, env: Any, privacy: CountPrivacy, streams: Streams) -> str:  # noqa: ANN401

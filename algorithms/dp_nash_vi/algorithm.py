@@ -20,11 +20,11 @@ min-player has one action, it is DP-UCBVI (Qiao, Wang 2023).
 # 11        Q_lo = max(r + P~ V_lo - gamma - Gamma, 0) -> _bound_payoffs
 # 13      for s                               -> plan
 # 14        pi(s) = CCE(Q_up, Q_lo)           -> envs/games/equilibria.py::coarse_correlated_equilibrium
-# 15        V_up, V_lo = E_pi Q_up, E_pi Q_lo -> _mean
+# 15        V_up, V_lo = E_pi Q_up, E_pi Q_lo -> plan
 # 18    deploy pi^k, get a trajectory         -> play
 # 19    update the private counts             -> privacy/queries/counts.py::send_and_aggregate
-# 20    if (V_up - V_lo)(s_1) < Delta         -> _keep_smallest_gap, at the end of plan, before line 18
-# 21      Delta = this gap, pi^out = pi^k     -> _keep_smallest_gap
+# 20    if (V_up - V_lo)(s_1) < Delta         -> plan, at its end, before line 18
+# 21      Delta = this gap, pi^out = pi^k     -> plan
 # 24  return the marginals of pi^out          -> DPNashVIConfig.policies
 
 from __future__ import annotations
@@ -212,8 +212,21 @@ def plan(counts: Released, planner: _NashPlanner, tables: _NashTables) -> tuple[
             policy, high, low = tables.policy[h, s], tables.q_up[s], tables.q_lo[s]
             violation = coarse_correlated_equilibrium(high, low, planner.equilibrium, policy)  # line 14
             tables.missed[0] += not violation <= LARGEST_VIOLATION  # NaN is missed, too
-            up[s], lo[s] = _mean(policy, high), _mean(policy, low)  # line 15
-    _keep_smallest_gap(planner.start, tables)
+            above, below = 0.0, 0.0
+            for a in range(n_max):  # line 15
+                for b in range(n_min):
+                    above += policy[a, b] * high[a, b]
+                    below += policy[a, b] * low[a, b]
+            up[s], lo[s] = above, below
+    gap = 0.0
+    for s in range(n_states):
+        gap += planner.start[s] * (up[s] - lo[s])
+    tables.gap[0] = gap
+    if gap < tables.smallest_gap[0]:  # lines 20 and 21
+        tables.smallest_gap[0] = gap
+        source, target = tables.policy.reshape(tables.policy.size), tables.output.reshape(tables.output.size)
+        for i in range(source.shape[0]):
+            target[i] = source[i]
     tables.infeasible[0] = infeasible / (horizon * cells)
     return True, saturated / (horizon * cells)
 
@@ -237,30 +250,6 @@ def _bound_payoffs(
         q_lo[j] = max(0.0, rewards[j] + lo - width) if known else 0.0
         saturated += (q_up[j] >= cap) & (q_lo[j] <= 0.0)
     return saturated
-
-
-@no_alloc_kernel
-def _mean(policy: Float64Array, payoff: Float64Array) -> float:
-    """Return the expected payoff float64[A, B] of a joint policy float64[A, B]."""
-    total = 0.0
-    for a in range(policy.shape[0]):
-        for b in range(policy.shape[1]):
-            total += policy[a, b] * payoff[a, b]
-    return total
-
-
-@no_alloc_kernel
-def _keep_smallest_gap(start: Float64Array, tables: _NashTables) -> None:
-    """Write the gap (V_up - V_lo)(s_1), and keep the policy as the output if its gap is the smallest so far."""
-    gap = 0.0
-    for s in range(start.shape[0]):
-        gap += start[s] * (tables.optimistic[s] - tables.pessimistic[s])
-    tables.gap[0] = gap
-    if gap < tables.smallest_gap[0]:
-        tables.smallest_gap[0] = gap
-        source, target = tables.policy.reshape(tables.policy.size), tables.output.reshape(tables.output.size)
-        for i in range(source.shape[0]):
-            target[i] = source[i]
 
 
 # Eqs. (8) and (9) of [QW24] in closed form.
@@ -636,10 +625,8 @@ class _OptimisticNashConfig(TabularConfig[E]):
         Raises RuntimeError if an equilibrium was missed, because then no bound would hold.
         """
         if tables.missed[0] != 0.0:
-            raise RuntimeError(
-                f"equilibria must be met to {LARGEST_VIOLATION:g} of the largest payoff, got {tables.missed[0]:.0f} "
-                "that are not; report this experiment"
-            )
+            rule = f"equilibria must be met to {LARGEST_VIOLATION:g} of the largest payoff"
+            raise RuntimeError(f"{rule}, got {tables.missed[0]:.0f} that are not; report this experiment")
         return {
             GAP.name: float(tables.gap[0]),
             SMALLEST_GAP.name: float(tables.smallest_gap[0]),

@@ -68,8 +68,7 @@ EXPLORING = Metric(
     better="high",
 )
 FAILED = Metric("failed", "mean", definition="share of users with an error of their environment, so their update was 0")
-_EVALUATED, _LAST_EVALUATED = 10, 100
-"""Episodes of an evaluation after a block, and after the last episode."""
+_EVALUATED, _LAST_EVALUATED = 10, 100  # episodes of an evaluation after a block, and after the last episode
 _OPTIMIZERS = {"adam": (0.9, 0.999), "momentum": (0.9, 0.0), "sgd": (0.0, 0.0)}
 """Memory of means of gradients, and of their squares."""
 _MOST_USERS, _MOST_UNITS, _MOST_LAYERS = 10_000, 4096, 8
@@ -131,10 +130,8 @@ class RoundsConfig:
         require_integer("users_per_update", self.users_per_update, 1, _MOST_USERS)
         CollectionRules(0, self.users_per_update, self.learning_rate, self.halving).checked()
         if self._layers is None:
-            raise ValueError(
-                f"hidden must be linear, or at most {_MOST_LAYERS} numbers from 1 to {_MOST_UNITS} separated by "
-                f"commas, got {self.hidden!r}; write e.g. 64,64"
-            )
+            rule = f"linear, or at most {_MOST_LAYERS} numbers from 1 to {_MOST_UNITS} separated by commas"
+            raise ValueError(f"hidden must be {rule}, got {self.hidden!r}; write e.g. 64,64")
 
     @property
     def _layers(self) -> tuple[int, ...] | None:

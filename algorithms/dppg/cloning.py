@@ -65,14 +65,11 @@ class DPBCConfig(RoundsConfig):
             n = privacy.population
             raise ValueError(f"population must be {env.n_users}, the users in the log, got {n}; correct it")
         if self.sharpness and not env.returns[0] < env.returns[1]:
-            raise ValueError(
-                f"sharpness must be 0 without bounds of returns, got {self.sharpness:g}; set env.lowest_return and "
-                "env.highest_return, public facts"
-            )
+            wrong = f"sharpness must be 0 without bounds of returns, got {self.sharpness:g}"
+            raise ValueError(f"{wrong}; set env.lowest_return and env.highest_return, public facts")
         if privacy.model == "ldp":
-            raise ValueError(
-                "model must be jdp or none with a log, got ldp; the log is with the runner: write model: jdp"
-            )
+            rule = "model must be jdp or none with a log"
+            raise ValueError(f"{rule}, got ldp; the log is with the runner: write model: jdp")
         dimension = self.network(env.task).dimension
         layout = GradientLayout(dimension, self.users_per_update, (_OTHERS, TIMING_DETAILS), draws=True, paper=False)
         found = replace(privacy, release_scores="none").build(layout, episodes, streams)  # there are no scores to read

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
 
 _LARGEST_SEED = 2**31 - 1
-_CHUNK = 50
-"""Users whose updates are computed together; it bounds the memory."""
+_CHUNK = 50  # users whose updates are computed together; it bounds the memory
 
 
 class Policy(Protocol):

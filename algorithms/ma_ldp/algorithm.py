@@ -13,7 +13,7 @@ Paper: [TH23] Algorithm 1.
 # 10     Q = min(H+1-h, r- + <theta^, phi_V> + beta |Sigma^(-1/2) phi_V|) -> planning.py::fill_worst, _fill_total
 # 11     V = max_{a^i} Q(., a^i, a^-i)                 -> planning.py::_fill_values
 # 14-16 receive s_1; for h = 1, ..., H; for i          -> play
-# 17     a^i = argmax_a min_{a^-i} Q(s, a, a^-i)       -> planning.py::_decide, drawn by _choose
+# 17     a^i = argmax_a min_{a^-i} Q(s, a, a^-i)       -> planning.py::_decide, drawn by play
 # 18     w~ = w + gamma (r^i - r-) grad r-             -> play, released, then update
 # 20, 21 a = (a^1, ..., a^n); observe s_{h+1}          -> envs/network_mdp/dynamics.py::next_state
 # 22-24 for i: dLambda~ = phi_V phi_V^T, du~ = phi_V V -> _look, privacy/mechanisms/gram.py::finish_gram
@@ -35,14 +35,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from dprl.algorithms.base import (
-    REGRET,
-    SATURATED,
-    Float64Array,
-    Int64Array,
-    Metric,
-    Releases,
-)
+from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Int64Array, Metric, Releases
 from dprl.algorithms.learner import Learner
 from dprl.algorithms.ma_ldp.planning import Planning, make_plan, padded, planning
 from dprl.algorithms.numerics import inverted
@@ -139,7 +132,14 @@ def play(users: _Users, planning: Planning, estimated: Float64Array, user: int) 
     for h in range(horizon):
         pair = 0
         for i in range(n):
-            own.actions[i] = _choose(chances[h, state, i], own.choices[h, i])
+            # The first action with a draw below the cumulative probability, else the last possible one.
+            reached = 0.0
+            for a in range(n_actions):
+                if chances[h, state, i, a] > 0.0:
+                    own.actions[i] = a
+                    reached += chances[h, state, i, a]
+                    if own.choices[h, i] < reached:
+                        break
             pair = pair * n_actions + own.actions[i]
         pair += state * moves.shape[0]
         place = state if users.rewards.shape[1] == chances.shape[1] else pair
@@ -157,19 +157,6 @@ def play(users: _Users, planning: Planning, estimated: Float64Array, user: int) 
                 after = next_state(planning.lists, users.drifts, state, own.actions, own.uniforms[h])
             _look(users, planning, h, state, pair, after)
             state = after
-
-
-@no_alloc_kernel
-def _choose(chances: Float64Array, uniform: float) -> int:
-    """Return the first action with uniform < the cumulative probability, else the last possible one."""
-    reached, chosen = 0.0, 0
-    for a in range(chances.shape[0]):
-        if chances[a] > 0.0:
-            chosen = a
-            reached += chances[a]
-            if uniform < reached:
-                break
-    return chosen
 
 
 @no_alloc_kernel
@@ -209,18 +196,12 @@ def regret(users: _Users, planning: Planning) -> float:
 
     Paper: [TH23] sec. 2.1.
     """
-    if planning.moves.shape[0] > 0:
-        _table_value(users, planning)
-    else:
-        team_value(planning.lists, users.common, users.drifts, planning.chances, users.reached, users.values)
-    found: float = users.optimal - users.values[0, users.start]
-    return found
-
-
-@no_alloc_kernel
-def _table_value(users: _Users, planning: Planning) -> None:
-    """Fill users.values [H + 1, S] where reached with the exact value of agents who draw independently."""
     chances, moves, values = planning.chances, planning.moves, users.values
+    if moves.shape[0] == 0:
+        team_value(planning.lists, users.common, users.drifts, chances, users.reached, values)
+        found: float = users.optimal - values[0, users.start]
+        return found
+
     horizon, n_states, n, _ = chances.shape
     values[horizon] = 0.0
     for h in range(horizon - 1, -1, -1):
@@ -237,6 +218,8 @@ def _table_value(users: _Users, planning: Planning) -> None:
                             value += users.kernels[h, s, a, after] * values[h + 1, after]
                         total += chance * value
                 values[h, s] = total
+    loss: float = users.optimal - values[0, users.start]
+    return loss
 
 
 # Mean reward: known, or learned by decreasing steps on released corrections and consensus on a public graph (sec. 2.1).
@@ -624,10 +607,9 @@ class MALDPConfig:
         require_number("reward_step", self.reward_step, 1e-12, LARGEST_STEP)
         require_number("reward_decay", self.reward_decay, 0.0)
         if not 0.5 < self.reward_decay <= 1.0:
-            raise ValueError(
-                f"reward_decay must be above 1/2 and at most 1, got {self.reward_decay:g}: otherwise weights never "
-                "settle, or stop on the way; set it to 0.75, for instance"
-            )
+            wrong = f"reward_decay must be above 1/2 and at most 1, got {self.reward_decay:g}"
+            reason = "otherwise weights never settle, or stop on the way"
+            raise ValueError(f"{wrong}: {reason}; set it to 0.75, for instance")
 
     def layout(self, env: LinearMixtureMDP) -> StatisticsLayout:
         """Return the layout of users' messages."""
@@ -642,15 +624,12 @@ class MALDPConfig:
         Raises ValueError if the settings do not fit together.
         """
         if self.stationary and isinstance(env, LinearMixture) and len(env.theta) > 1:
-            raise ValueError(
-                "stationary must be false on an environment with a theta for each step, got true; leave it out"
-            )
+            rule = "stationary must be false on an environment with a theta for each step"
+            raise ValueError(f"{rule}, got true; leave it out")
         found = privacy.build(self.layout(env), episodes - 1, streams, growth=self.replan_growth)
         if self.share and found.query.rewards != "public":
-            raise ValueError(
-                f"share must be false with privacy.rewards: {found.query.rewards}, got True; agents who learn rewards "
-                "believe different ones: write privacy.rewards: public"
-            )
+            wrong = f"share must be false with privacy.rewards: {found.query.rewards}, got True"
+            raise ValueError(f"{wrong}; agents who learn rewards believe different ones: write privacy.rewards: public")
         return found
 
     def build(
@@ -678,16 +657,12 @@ class _MALDPLearner(Learner):
         streams: Streams,
     ) -> None:
         if privatizer.query.layout != config.layout(env):
-            raise ValueError(
-                f"the privatizer must be built for this environment, got one for {privatizer.query.layout}; "
-                "use config.privatizer"
-            )
+            rule = "the privatizer must be built for this environment"
+            raise ValueError(f"{rule}, got one for {privatizer.query.layout}; use config.privatizer")
         schedule = privatizer.query.schedule
         if schedule is not None and schedule.growth != config.replan_growth:
-            raise ValueError(
-                f"the privatizer must be built for replan_growth {config.replan_growth}, got one for "
-                f"{schedule.growth}; use config.privatizer"
-            )
+            rule = f"the privatizer must be built for replan_growth {config.replan_growth}"
+            raise ValueError(f"{rule}, got one for {schedule.growth}; use config.privatizer")
         if config.share and privatizer.query.rewards != "public":
             raise ValueError(f"share needs public rewards, got {privatizer.query.rewards} ones; use config.privatizer")
         super().__init__(config, privatizer, episodes, streams, env.identity())

@@ -19,8 +19,7 @@ from dprl.envs import LinearMixture, LinearMixtureMDP, SignMixture
 from dprl.envs.network_mdp.dynamics import NO_LISTS, SuccessorLists, weigh
 from dprl.envs.network_mdp.sparse import action_vectors
 
-_LANES = 16
-"""States are padded to a multiple of this, because compilers do not vectorise a shorter remainder."""
+_LANES = 16  # states are padded to a multiple of this, because compilers do not vectorise a shorter remainder
 
 
 class _Scratch(NamedTuple):
@@ -171,11 +170,13 @@ def make_plan(
     Paper: [TH23] Algorithm 1, lines 8 to 17.
     """
     n_messages, horizon = estimates.shape[0], estimates.shape[1]
+    scratch, lists, floor, joint = planning.scratch, planning.lists, planning.floor, planning.joint
     changed, cut = False, 0
     for m in range(n_messages):
         # An agent's own estimate decides its actions, a shared one those of all agents.
         begin, end = (0, planning.n_agents) if n_messages == 1 else (m, m + 1)
         for h in range(horizon - 1, -1, -1):
+            values = planning.values[m, h]
             if planning.spans[h] > 0.0:
                 _centre(planning, m, h)
             if planning.features.shape[0] > 0:
@@ -183,16 +184,25 @@ def make_plan(
                     planning, m, h, estimates[m, h], inverses[m, h], rewards[m, h], betas[h], begin, end
                 )
             elif h == horizon - 1:
-                for s in range(planning.values.shape[2]):  # no action changes V_H: rewards depend on the state
-                    planning.values[m, h, s] = max(min(rewards[m, h, s], 1.0), planning.floor)
+                for s in range(values.shape[0]):  # no action changes V_H: rewards depend on the state
+                    values[s] = max(min(rewards[m, h, s], 1.0), floor)
                 continue
-            else:
-                cut += _fill_from_forms(
-                    planning, m, h, estimates[m, h], inverses[m, h], rewards[m, h], betas[h], begin, end
-                )
+            else:  # c and k of phi_V from the lists of successors
+                after, centre = planning.values[m, h + 1], planning.centres[m, h]
+                stage, cap = scratch.stage, float(horizon - h)
+                for s in range(stage.shape[0]):
+                    scratch.shifted[s], stage[s] = after[s] - centre, rewards[m, h, s] + centre
+                slopes, levels = planning.slopes[m, h], planning.levels[m, h]
+                for s in range(lists.first.shape[0] - 1):
+                    weigh(lists, scratch.shifted, s, slopes[:, s], levels[:, s])
+                fill_forms(planning.actions, estimates[m, h], inverses[m, h], scratch)
+                if planning.n_agents == 2:
+                    cut += fill_worst_of_two(scratch, slopes, levels, stage, betas[h], cap, floor, begin, end, joint)
+                else:
+                    cut += fill_worst(scratch, slopes, levels, stage, betas[h], cap, floor, begin, end, joint)
             for i in range(begin, end):
-                changed |= _decide(planning.scratch.least[i], i, planning.chances[h])
-            _fill_values(planning.scratch, planning.joint, begin, planning.values[m, h])
+                changed |= _decide(scratch.least[i], i, planning.chances[h])
+            _fill_values(scratch, joint, begin, values)
     return changed, cut
 
 
@@ -262,35 +272,6 @@ def _fill_from_table(
                 action = planning.moves[a, i]
                 least[i, action, s] = min(least[i, action, s], value)
     return cut
-
-
-@no_alloc_kernel
-def _fill_from_forms(
-    planning: Planning,
-    m: int,
-    h: int,
-    theta: Float64Array,
-    inverse: Float64Array,
-    rewards: Float64Array,
-    beta: float,
-    begin: int,
-    end: int,
-) -> int:
-    """Fill c and k of phi_V, and the worst cases, from lists of successors; return the entries of Q cut.
-
-    theta float64[D], inverse float64[D, D]: of Sigma; rewards float64[W].
-    """
-    scratch, slopes, levels = planning.scratch, planning.slopes[m, h], planning.levels[m, h]
-    values, centre, shifted, stage = planning.values[m, h + 1], planning.centres[m, h], scratch.shifted, scratch.stage
-    for s in range(shifted.shape[0]):
-        shifted[s], stage[s] = values[s] - centre, rewards[s] + centre
-    for s in range(planning.lists.first.shape[0] - 1):
-        weigh(planning.lists, shifted, s, slopes[:, s], levels[:, s])
-    fill_forms(planning.actions, theta, inverse, scratch)
-    cap, floor, joint = float(planning.chances.shape[0] - h), planning.floor, planning.joint
-    if planning.n_agents == 2:
-        return int(fill_worst_of_two(scratch, slopes, levels, stage, beta, cap, floor, begin, end, joint))
-    return int(fill_worst(scratch, slopes, levels, stage, beta, cap, floor, begin, end, joint))
 
 
 @no_alloc_kernel

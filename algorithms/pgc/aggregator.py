@@ -70,10 +70,8 @@ class CollectionRules(NamedTuple):
 def require_update(key: str, size: int, episodes: int) -> None:
     """Raise ValueError unless a run of that many episodes makes an update. key: the setting of an update's size."""
     if size > episodes:
-        raise ValueError(
-            f"{key} must be at most the number of episodes, got {size} with {episodes}: no update would be made; lower "
-            "it, or run longer"
-        )
+        rule = f"{key} must be at most the number of episodes"
+        raise ValueError(f"{rule}, got {size} with {episodes}: no update would be made; lower it, or run longer")
 
 
 @kernel

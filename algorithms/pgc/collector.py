@@ -85,9 +85,8 @@ def collect(
         if any(reply is not None for _, reply in outcomes):
             alive = time.monotonic()
         elif time.monotonic() - alive > patience:
-            raise RuntimeError(
-                f"no runner has answered for {patience:g} s; see why they do not start, or whether episodes end"
-            )
+            wrong = f"no runner has answered for {patience:g} s"
+            raise RuntimeError(f"{wrong}; see why they do not start, or whether episodes end")
         elif not outcomes:
             time.sleep(_PAUSE_SECONDS)
 

@@ -31,8 +31,7 @@ DRAW = TRACE + 2
 """The number of the next exploration draw, as an unsigned integer."""
 _STEPS, _LEFT, _STANDING, _OVER = TRACE + 3, TRACE + 4, TRACE + 5, TRACE + 6
 """Steps taken, ticks to the horizon, whether the pole stands, and whether the episode ended with this tick."""
-_COLUMN = TRACE + 7
-"""The column of the trace for the next step, as an integer; without an agent, one of no step."""
+_COLUMN = TRACE + 7  # the column of the trace for the next step, as an integer; without an agent, one of no step
 _THETA = TRACE + 8
 _DIFFERENCES = _THETA + DIMENSION
 _ROWS = _DIFFERENCES + UNITS

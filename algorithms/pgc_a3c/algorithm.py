@@ -245,9 +245,8 @@ class _PGCA3CLearner(Learner):
         super().__init__(config, privatizer, episodes, streams, [repr(env)])
         excluded = privatizer.query.threat_model(privatizer.trust_model, submissions=1).excluded
         if privatizer.trust_model != "none" and not {RAW_SCORES, SIMULATED_SCORES} & set(excluded):
-            raise ValueError(
-                "privatizer must name raw scores as a channel that is not covered; use config.privatizer(...)"
-            )
+            wrong = "privatizer must name raw scores as a channel that is not covered"
+            raise ValueError(f"{wrong}; use config.privatizer(...)")
         places = config.staleness + config.buffer_size + 1  # a row for every agent that can have begun
         self._agents = _Agents(
             batch=agent_batch(_LANES, env, streams, sampled=config.acting == "sampled", padded=config.padded),

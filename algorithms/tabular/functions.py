@@ -131,10 +131,8 @@ def _settings(function: Planner) -> list[tuple[str, type, Any]]:
         raise ValueError(f"{function.__name__} must take the private counts first; write def f(counts, *, width=1.0)")
     for each in parameters[1:]:
         if type(each.default) not in _KINDS or each.name in {*known, "source", "name", "label"}:
-            raise ValueError(
-                f"{each.name} of {function.__name__} must have a name of its own and a default that is a number, text, "
-                "or true or false; it is a key of the config"
-            )
+            rule = "must have a name of its own and a default that is a number, text, or true or false"
+            raise ValueError(f"{each.name} of {function.__name__} {rule}; it is a key of the config")
         found.append((each.name, type(each.default), field(default=each.default)))
     return found
 
@@ -146,9 +144,8 @@ def _source(function: Planner) -> str:
         text = file.read_text() if file.suffix == ".py" else textwrap.dedent(inspect.getsource(function))
         statements = ast.parse(text).body
     except (OSError, SyntaxError, ValueError):
-        raise ValueError(
-            f"{function.__name__} must have a source that can be read; write it in a file or a cell"
-        ) from None
+        wrong = f"{function.__name__} must have a source that can be read"
+        raise ValueError(f"{wrong}; write it in a file or a cell") from None
     code = "\n".join(map(ast.dump, _read_by(function.__name__, statements)))
     return hashlib.sha256(code.encode(errors="surrogatepass")).hexdigest()[:12]
 
@@ -201,8 +198,6 @@ def _checked(name: str, policy: object, shape: tuple[int, ...]) -> Float64Array:
         if bool((array >= 0.0).all()) and np.allclose(array.sum(axis=2), 1.0, atol=1e-9):
             return np.asarray(array / array.sum(axis=2, keepdims=True))
     else:
-        raise ValueError(
-            f"{name} must return actions, integers {shape[:2]}, or probabilities, floats {shape}, got "
-            f"{array.dtype} {array.shape}; return e.g. q.argmax(axis=2)"
-        )
+        rule = f"{name} must return actions, integers {shape[:2]}, or probabilities, floats {shape}"
+        raise ValueError(f"{rule}, got {array.dtype} {array.shape}; return e.g. q.argmax(axis=2)")
     raise ValueError(f"{name} must return actions from 0 to {shape[2] - 1}, or probabilities that sum to 1; correct it")

@@ -147,10 +147,8 @@ class TabularConfig(ABC, Generic[E]):
         planned = growth > 0.0 or privatizer.query.shuffled
         possible = planned and privatizer.draws_blocks and self.run.add_block is not None
         if self.simulation == "blocks" and not possible:
-            raise ValueError(
-                "simulation must be users here, got blocks; users are drawn at once with replan_growth above 0, "
-                "entropy: seed, and messages with a known law of their sum"
-            )
+            needed = "replan_growth above 0, entropy: seed, and messages with a known law of their sum"
+            raise ValueError(f"simulation must be users here, got blocks; users are drawn at once with {needed}")
         if possible and self.simulation != "users":
             privatizer.simulate_in_blocks()
         return privatizer
@@ -173,10 +171,8 @@ class TabularLearner(Learner):
         self, config: TabularConfig[E], env: E, privatizer: CountPrivatizer, episodes: int, streams: Streams
     ) -> None:
         if privatizer.query.families != config.families(env):
-            raise ValueError(
-                f"the privatizer must be built for this environment, got {privatizer.query.families.n_cells} cells; "
-                "use config.privatizer"
-            )
+            rule = "the privatizer must be built for this environment"
+            raise ValueError(f"{rule}, got {privatizer.query.families.n_cells} cells; use config.privatizer")
         self._simulator = config.simulator(env, episodes, streams)
         super().__init__(config, privatizer, episodes, streams, self._simulator.identity())
         self.theorem = config.covered(env, privatizer, episodes)
@@ -257,9 +253,8 @@ class TabularMDPConfig(TabularConfig[FiniteMDP]):
             )
         privatizer = super().privatizer(env, privacy, episodes, streams)
         if self.weighs_counts and privatizer.query.printed is not None:
-            raise ValueError(
-                f"precision must be exact with {self.name}, got 'printed'; no paper prints a bound for weighted sums"
-            )
+            rule = f"precision must be exact with {self.name}"
+            raise ValueError(f"{rule}, got 'printed'; no paper prints a bound for weighted sums")
         return privatizer
 
     @property
@@ -299,10 +294,8 @@ class StationaryMDPConfig(TabularMDPConfig):
         if not self.stationary:
             return found
         if not env.stationary:
-            raise ValueError(
-                f"stationary must be false on {env.name}, got true; its transitions or rewards differ "
-                "between steps, or its log was written without stationary=True"
-            )
+            reason = "its transitions or rewards differ between steps, or its log was written without stationary=True"
+            raise ValueError(f"stationary must be false on {env.name}, got true; {reason}")
         return PooledFamilies(found.n_steps, found.families, ranked=found.ranked)
 
     def layers(self, env: FiniteMDP) -> int:

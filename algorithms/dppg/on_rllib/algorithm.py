@@ -133,18 +133,14 @@ class DPPGConfig(GradientCollectionConfig):
         if self.horizon is not None:
             require_integer("horizon", self.horizon, 1, _MOST_STEPS)
         if self.call_size > self.users_per_update:
-            raise ValueError(
-                f"agents_per_call must be at most users_per_update, {self.users_per_update}, got "
-                f"{self.agents_per_call}; all users of a call start from the same parameters"
-            )
+            rule = f"agents_per_call must be at most users_per_update, {self.users_per_update}"
+            raise ValueError(f"{rule}, got {self.agents_per_call}; all users of a call start from the same parameters")
         if self.privacy_settings.get("model") != "jdp":
             return
         for key in ("n_submissions", "submissions_per_iteration"):
             if getattr(self, key) % self.users_per_update:
-                raise ValueError(
-                    f"{key} must be a multiple of users_per_update, {self.users_per_update}, with model 'jdp', got "
-                    f"{getattr(self, key)}; the server adds noise to sums of whole rounds"
-                )
+                rule = f"{key} must be a multiple of users_per_update, {self.users_per_update}, with model 'jdp'"
+                raise ValueError(f"{rule}, got {getattr(self, key)}; the server adds noise to sums of whole rounds")
 
     def learning_config(self) -> Learning:
         return Learning(**{name: getattr(self, name) for name in self.learning_names()})
@@ -201,10 +197,8 @@ class DPPGConfig(GradientCollectionConfig):
         """Return episodes of the module. Raises ValueError."""
         limit = None if env.spec is None else env.spec.max_episode_steps
         if self.horizon is None and limit is None:
-            raise ValueError(
-                "horizon must be given for an environment without a limit of steps, got none; call "
-                "training(horizon=...)"
-            )
+            rule = "horizon must be given for an environment without a limit of steps"
+            raise ValueError(f"{rule}, got none; call training(horizon=...)")
         steps = min(number for number in (self.horizon, limit) if number is not None)
         entry, arguments = EnvSpec(_NAME, entry_point=lambda **_: create()), dict[str, Any]()
         name: Any = self.env

@@ -261,10 +261,8 @@ class GradientCollection(Algorithm):
         try:
             env = self._simulator(config.env_config)
         except EnvError as error:
-            raise ValueError(
-                f"env must be an environment that can be made ({error.__context__}), got {config.env!r}; "
-                "correct the name, or register it by ray.tune.register_env"
-            ) from None
+            wrong = f"env must be an environment that can be made ({error.__context__}), got {config.env!r}"
+            raise ValueError(f"{wrong}; correct the name, or register it by ray.tune.register_env") from None
         # Before the module is built: RLlib's defaults do not name the environment.
         check_observed(env, spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
         check_step(env, str(config.env), "env")
@@ -366,7 +364,21 @@ class _Workers:
         first_late = min(self._begun[runner] for runner, _ in self._pending.values()) + self._limit
         ready, _ = ray.wait(pending, num_returns=1, timeout=max(0.0, first_late - time.monotonic()))
         self.waited += time.perf_counter() - started
-        outcomes = [self._outcome(reference) for reference in ready]
+        outcomes: list[Outcome] = []
+        for reference in ready:
+            runner, slots = self._pending.pop(reference)
+            self._begun[runner] = time.monotonic()
+            refusal, reply = "", None
+            try:
+                reply = ray.get(reference)
+            except RayTaskError as error:  # its last line, without Ray's traceback
+                cause = getattr(error, "cause", None) or error
+                refusal = (str(cause).strip().splitlines() or [type(cause).__name__])[-1]
+            except RayError:
+                self._group._worker_manager.set_actor_state(runner, healthy=False)
+            if refusal:
+                raise RuntimeError(f"runner {runner} refused a batch: {refusal}")
+            outcomes.append((slots, reply))
         # Restart late runners; their batches are lost.
         now = time.monotonic()
         late = {runner for runner, _ in self._pending.values() if now - self._begun[runner] > self._limit}
@@ -375,22 +387,6 @@ class _Workers:
             self._group._worker_manager.set_actor_state(runner, healthy=False)
         references = [each for each, (runner, _) in self._pending.items() if runner in late]
         return outcomes + [(self._pending.pop(reference)[1], None) for reference in references]
-
-    def _outcome(self, reference: Any) -> Outcome:  # noqa: ANN401 - Ray's
-        runner, slots = self._pending.pop(reference)
-        self._begun[runner] = time.monotonic()
-        refusal = ""
-        try:
-            reply: Reply = ray.get(reference)
-        except RayTaskError as error:  # its last line, without Ray's traceback
-            cause = getattr(error, "cause", None) or error
-            refusal = (str(cause).strip().splitlines() or [type(cause).__name__])[-1]
-        except RayError:
-            self._group._worker_manager.set_actor_state(runner, healthy=False)
-            return slots, None
-        if refusal:
-            raise RuntimeError(f"runner {runner} refused a batch: {refusal}")
-        return slots, reply
 
     def restore(self) -> list[int]:
         """Return the restarted runners; they need no state, as parameters come with every batch."""

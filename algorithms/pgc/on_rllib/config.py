@@ -187,10 +187,8 @@ class GradientCollectionConfig(AlgorithmConfig):
         require_number("round_seconds", self.round_seconds, 0.0)
         require_number("sample_timeout_s", self.sample_timeout_s, 0.0)
         if self.sample_timeout_s <= self.round_seconds:
-            raise ValueError(
-                f"sample_timeout_s must exceed round_seconds, {self.round_seconds:g}, got {self.sample_timeout_s:g}; "
-                "call env_runners(sample_timeout_s=...)"
-            )
+            rule = f"sample_timeout_s must exceed round_seconds, {self.round_seconds:g}"
+            raise ValueError(f"{rule}, got {self.sample_timeout_s:g}; call env_runners(sample_timeout_s=...)")
         if self.agents_per_call is not None:
             require_integer("agents_per_call", self.agents_per_call, 1, MOST_SUBMISSIONS)
         self.trust_model()

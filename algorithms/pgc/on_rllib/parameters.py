@@ -24,9 +24,8 @@ def write_parameters(module: torch.nn.Module, flat: Float64Array) -> None:
     """Write float64[d] into the parameters of a module, in its own precision. Raises ValueError for another d."""
     expected = n_parameters(module)
     if flat.shape != (expected,):
-        raise ValueError(
-            f"parameters must be float64[{expected}] for this module, got shape {flat.shape}; flatten them"
-        )
+        rule = f"parameters must be float64[{expected}] for this module"
+        raise ValueError(f"{rule}, got shape {flat.shape}; flatten them")
     source = torch.tensor(flat, dtype=torch.float64)
     with torch.no_grad():
         start = 0

@@ -110,10 +110,8 @@ def check_settings(config: AlgorithmConfig, defaults: AlgorithmConfig, own: froz
         raise ValueError(f"evaluation_config must be a dict, got {type(evaluation).__name__}; give its env_config only")
     for key in evaluation:
         if key not in ("env_config", "explore"):
-            raise ValueError(
-                f"evaluation_config must have env_config and explore only, got {key!r}; evaluate() plays episodes on a "
-                "simulator"
-            )
+            rule = "evaluation_config must have env_config and explore only"
+            raise ValueError(f"{rule}, got {key!r}; evaluate() plays episodes on a simulator")
 
 
 def _is_deprecated(value: object) -> bool:

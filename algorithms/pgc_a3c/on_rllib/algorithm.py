@@ -81,7 +81,11 @@ def play(
             action = np.asarray(action_space.sample()) - getattr(action_space, "start", 0)
         else:
             action = _own_action(module, observations[-1], rng if sampled else None)
-        observation, reward, terminated, truncated, _ = env.step(_to_env(action_space, action))
+        if isinstance(action_space, spaces.Box):  # actions outside are moved to its edge
+            sent: Any = np.clip(action, action_space.low, action_space.high).astype(action_space.dtype)
+        else:
+            sent = int(action) + int(getattr(action_space, "start", 0))
+        observation, reward, terminated, truncated, _ = env.step(sent)
         observations.append(np.asarray(observation))
         actions.append(action)
         rewards.append(float(reward))
@@ -109,13 +113,6 @@ def _own_action(module: TorchRLModule, observation: np.ndarray, rng: np.random.G
                 torch.default_generator.manual_seed(int(rng.integers(_LARGEST_SEED)))
                 action = distribution.sample()
         return np.asarray(action[0].numpy())
-
-
-def _to_env(space: spaces.Space[Any], action: np.ndarray) -> Any:  # noqa: ANN401 - what the space holds
-    """Return an action in the environment's format; actions outside a Box are moved to its edge."""
-    if isinstance(space, spaces.Box):
-        return np.clip(action, space.low, space.high).astype(space.dtype)
-    return int(action) + int(getattr(space, "start", 0))
 
 
 def _explorations(config: PGCA3CConfig, batch: Batch) -> list[float]:
@@ -221,9 +218,7 @@ def episode_loss(module: TorchRLModule, episode: _Episode, config: PGCA3CConfig)
     output = module.forward_train(batch)
     values = module.compute_values(batch, embeddings=output.get(Columns.EMBEDDINGS))
     distribution = module.get_train_action_dist_cls().from_logits(output[Columns.ACTION_DIST_INPUTS][:steps])
-    by_advantage, by_target, returns = (
-        torch.as_tensor(numbers).to(values.dtype) for numbers in (of_advantage, of_target, gained)
-    )
+    by_advantage, by_target, returns = torch.as_tensor(np.array([of_advantage, of_target, gained])).to(values.dtype)
     advantage = returns + by_advantage * values[steps] - values[:steps]
     target = returns + by_target * values[steps]
     if not config.differentiate:
@@ -236,8 +231,7 @@ def episode_loss(module: TorchRLModule, episode: _Episode, config: PGCA3CConfig)
 
 _CART_POLE = "dprl/CartPoleGravity-v0"
 _LANES = ("auto", "compiled", "torch")
-# Episodes played together; more do not fit into the processor's registers.
-_AT_ONCE = 16
+_AT_ONCE = 16  # Episodes played together; more do not fit into the processor's registers.
 
 
 class PGCConfig(GradientCollectionConfig):
@@ -269,9 +263,8 @@ class PGCConfig(GradientCollectionConfig):
     def _validate_learning(self) -> None:
         check_choice("lane", self.lane, _LANES)
         if self.lane == "compiled" and not self.on_cart_pole:
-            raise ValueError(
-                "lane must be torch or auto for another environment or module, got 'compiled'; choose auto"
-            )
+            rule = "lane must be torch or auto for another environment or module"
+            raise ValueError(f"{rule}, got 'compiled'; choose auto")
         if self.padded and not self.compiled:
             raise ValueError(f"padded must be False in the torch lane, got {self.padded}; set round_seconds instead")
         CollectionRules(self.staleness or 0, self.buffer_size, 0.0).checked()
@@ -328,9 +321,8 @@ class PGCConfig(GradientCollectionConfig):
     def dry_run(self, env: Any, module: TorchRLModule, create: Callable[[], Any]) -> None:  # noqa: ANN401, ARG002
         check_playable(env, module, *OBSERVED)
         if not isinstance(module, ValueFunctionAPI):
-            raise ValueError(
-                f"rl_module must have the ValueFunctionAPI, got {type(module).__name__}; add compute_values to it"
-            )
+            rule = "rl_module must have the ValueFunctionAPI"
+            raise ValueError(f"{rule}, got {type(module).__name__}; add compute_values to it")
         some = play(env, module, 0.0, False, np.random.default_rng(0), {}, _DRY_RUN_STEPS)
         loss_gradient(module, some, self.learning_config())
 
