@@ -207,9 +207,8 @@ def check_budget(epsilon: float, delta: float) -> None:
     if not _SMALLEST_EPSILON <= epsilon <= _LARGEST_EPSILON:
         raise ValueError(f"epsilon must lie between 1e-9 and 1e9, got {epsilon!r}; beyond that nothing can be computed")
     if not (numbers[1] and (delta == 0 or _SMALLEST_DELTA <= delta < 1)):
-        raise ValueError(
-            f"delta must be 0 (pure differential privacy) or lie in [1e-15, 1), got {delta!r}; write e.g. delta: 1e-6"
-        )
+        rule = "delta must be 0 (pure differential privacy) or lie in [1e-15, 1)"
+        raise ValueError(f"{rule}, got {delta!r}; write e.g. delta: 1e-6")
 
 
 @cache  # resolving type hints takes longer than all checks with them

@@ -166,10 +166,8 @@ def certify(
     design, curve = ledger.design, ledger.curve
     claimed, threats = design.claimed, design.threat_model
     if claimed is not None and (claimed.trust_model, claimed.adjacency) != (design.model, threats.adjacency):
-        raise LedgerError(
-            f"the claim must be of the ledger's trust model and neighbours ({design.model}, {threats.adjacency}), got "
-            f"{claimed}; state the claim for this noise"
-        )
+        rule = f"the claim must be of the ledger's trust model and neighbours ({design.model}, {threats.adjacency})"
+        raise LedgerError(f"{rule}, got {claimed}; state the claim for this noise")
     pure, proved = curve.pure_epsilon, ledger.epsilon(0.0 if claimed is None else claimed.delta)
     told: Verdict = "unbounded"
     factor = None if claimed is None else math.inf

@@ -102,9 +102,8 @@ class ChargeJournal:
             try:
                 fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise LedgerError(
-                    f"journal {self.path} is in use by another run; wait until it ends, or give this one another"
-                ) from error
+                wrong = f"journal {self.path} is in use by another run"
+                raise LedgerError(f"{wrong}; wait until it ends, or give this one another") from error
             except OSError as error:
                 raise self._refusal("locked", error) from error
             self._require_in_place(file)
@@ -173,10 +172,8 @@ class ChargeJournal:
             raise self._refusal("found", error) from error
         ours = os.fstat(file.fileno())
         if found is None or (found.st_dev, found.st_ino) != (ours.st_dev, ours.st_ino):
-            raise LedgerError(
-                f"journal {self.path} was moved, deleted or replaced while it was in use; nothing is charged: "
-                "put it back and go on, or start a run with new agents"
-            )
+            wrong = f"journal {self.path} was moved, deleted or replaced while it was in use"
+            raise LedgerError(f"{wrong}; nothing is charged: put it back and go on, or start a run with new agents")
 
     def _charged(self, attempts: list[int]) -> list[int]:
         """Return the charges of earlier attempts, and of the one that this journal continues or begins."""
@@ -194,15 +191,11 @@ class ChargeJournal:
             raise self._foreign(lines[0])
         identity = lines[0].split(b" ")[-2].decode("ascii", errors="replace")
         if lines[0] != _line(f"{_KIND} {terms} {users} {identity}", 0):
-            raise LedgerError(
-                f"journal {self.path} must be of the same releases, neighbours, cap and users as this run; "
-                "go on with the same settings, or start a new journal for new agents"
-            )
+            wrong = f"journal {self.path} must be of the same releases, neighbours, cap and users as this run"
+            raise LedgerError(f"{wrong}; go on with the same settings, or start a new journal for new agents")
         if self._identified and identity != self.identity:
-            raise LedgerError(
-                f"journal {self.path} must be the one that this run began, got another one, without its agents; "
-                "restore it, or start a run with new agents"
-            )
+            wrong = f"journal {self.path} must be the one that this run began, got another one, without its agents"
+            raise LedgerError(f"{wrong}; restore it, or start a run with new agents")
         self.identity, self._identified = identity, True
         attempts: list[int] = []
         checksum = zlib.crc32(lines[0])
@@ -211,9 +204,8 @@ class ChargeJournal:
         for number, line in enumerate([*lines[1:], rest], start=2):
             content = _content(line, checksum)
             if (line is not rest and not _is_next(content, attempts)) or (line is rest and content is not None):
-                raise LedgerError(
-                    f"journal {self.path} is damaged in line {number}; restore it, or count its users as used up"
-                )
+                wrong = f"journal {self.path} is damaged in line {number}"
+                raise LedgerError(f"{wrong}; restore it, or count its users as used up")
             if line is not rest:
                 checksum = zlib.crc32(line)
         return _Content(attempts, length, checksum)

@@ -112,9 +112,8 @@ class Ledger:
                     f"submission {first} cannot be charged: those up to {self.charged} are charged already"
                 )
             if last > self.design.capacity:
-                raise ValueError(
-                    f"at most {self.design.capacity} submissions can be charged, got {last}; build for more episodes"
-                )
+                rule = f"at most {self.design.capacity} submissions can be charged"
+                raise ValueError(f"{rule}, got {last}; build for more episodes")
             self._write(last)
 
     def lease(self, k: int, needed: int) -> int:
@@ -151,10 +150,8 @@ class Ledger:
         # In a process that inherited this object by a fork, parent and child would each charge the same users once.
         # With noise from the operating system these are two releases, with seeded noise they are the same one.
         if self._owner not in (None, os.getpid()):
-            raise LedgerError(
-                "noise from the operating system is drawn in one process only, and this process was forked from it; "
-                "build a new privatizer here"
-            )
+            wrong = "noise from the operating system is drawn in one process only, and this process was forked from it"
+            raise LedgerError(f"{wrong}; build a new privatizer here")
         if not self._writing and self._journal is not None:
             self._include(self._journal.begin(self.design.terms, self.design.n_users))
             self._writing = True

@@ -127,10 +127,8 @@ class Privatizer(Generic[Q]):
         Raises ValueError for k < 1; LedgerError if fewer are left, the loop submits, or no client can send messages.
         """
         if self.trust_model == SHUFFLE or (self.server_noise and not self.query.adds_up_messages):
-            raise LedgerError(
-                f"{self.query.name} with model: {self.trust_model} come from the compiled loop, not from clients in "
-                "other processes; run that, or use model: ldp"
-            )
+            wrong = f"{self.query.name} with model: {self.trust_model} come from the compiled loop"
+            raise LedgerError(f"{wrong}, not from clients in other processes; run that, or use model: ldp")
         k = operator.index(k)
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}; ask for the messages of an update")
@@ -238,10 +236,8 @@ class Privatizer(Generic[Q]):
         continue; and with a journal, from which a new privatizer continues.
         """
         if self.streams.noise.entropy == "os":
-            raise LedgerError(
-                "a run with entropy: os has no checkpoints, as its noise must stay secret; use entropy: seed or a "
-                "journal"
-            )
+            wrong = "a run with entropy: os has no checkpoints, as its noise must stay secret"
+            raise LedgerError(f"{wrong}; use entropy: seed or a journal")
         if self._journal is not None:
             raise LedgerError("a run with a journal has no state; build a privatizer with the same journal to go on")
         if self.channel.cursor[RECEIVED] != self.channel.cursor[SENT]:
@@ -310,10 +306,8 @@ class Privatizer(Generic[Q]):
         continues = self.server_noise and not self.query.adds_up_messages
         again = any(ledger.charged_before) or (continues and ledger.charged > 0)
         if again and self.streams.noise.entropy == "seed":
-            raise LedgerError(
-                "noise of a seed must be drawn once, and this journal has charges under it; take entropy: os, or "
-                "begin a new journal with new users"
-            )
+            wrong = "noise of a seed must be drawn once, and this journal has charges under it"
+            raise LedgerError(f"{wrong}; take entropy: os, or begin a new journal with new users")
 
     def _skip(self, channel: Any) -> None:  # noqa: ANN401
         """Count submissions in the journal as sent, because it is unknown which of them were."""
@@ -331,8 +325,7 @@ class Privatizer(Generic[Q]):
 # ---- checkpoints: arrays by name, sealed with digests, and checked before anything is changed ----
 
 _FIXED, _DIGEST = "fixed", "digest"
-_GROWING = "received"
-"""The array with any number of rows."""
+_GROWING = "received"  # the array with any number of rows
 
 
 def check_arrays(state: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray]) -> None:

@@ -34,8 +34,7 @@ _DAMAGE = (
     *(struct.error, zipfile.BadZipFile, zlib.error),
 )
 """Errors of zipfile and NumPy for damaged content."""
-_MOST_LOGGED = 1000
-"""Number of messages with local noise between two states."""
+_MOST_LOGGED = 1000  # number of messages with local noise between two states
 
 
 def run_name(planned: Privatizer[Any]) -> str:
@@ -87,10 +86,8 @@ class UserClient(Generic[Q]):
         self.ledger.begin()  # takes the lock of the folder
         if self._outbox.exists() and not self.ledger.charged:
             self.close()
-            raise LedgerError(
-                f"{folder} must hold the charge of its message, got a message without one; restore the file 'charges', "
-                "or count the user as used up"
-            )
+            wrong = f"{folder} must hold the charge of its message, got a message without one"
+            raise LedgerError(f"{wrong}; restore the file 'charges', or count the user as used up")
         remove_leftovers(folder)
 
     @property
@@ -121,9 +118,8 @@ class UserClient(Generic[Q]):
         """
         self._query.check_record(record)
         if not self.takes_part_in(server or self.run):
-            raise LedgerError(
-                f"server must be the name of the server's run, of the same config, got {server!r}; ask the server"
-            )
+            rule = "server must be the name of the server's run, of the same config"
+            raise LedgerError(f"{rule}, got {server!r}; ask the server")
         if self.waiting is not None:
             raise LedgerError("a message waits for its acknowledgement; send it again, the server counts it once")
         if self.left < 1:
@@ -139,9 +135,8 @@ class UserClient(Generic[Q]):
         """Delete a message that the server has stored. Raises LedgerError if another one is waiting."""
         waiting = self.waiting
         if waiting is not None and waiting.first != message.first:
-            raise LedgerError(
-                f"message {waiting.first} waits, got an acknowledgement of {message.first}; keep both apart"
-            )
+            rule = f"message {waiting.first} waits"
+            raise LedgerError(f"{rule}, got an acknowledgement of {message.first}; keep both apart")
         self._outbox.unlink(missing_ok=True)
 
     def close(self) -> None:
@@ -239,15 +234,11 @@ class ServerPrivatizer(Privatizer[Q]):
         query = planned.query
         split = query.name in ("counts", "gradients") and not getattr(query, "sampled", False)
         if planned.trust_model == SHUFFLE or not split:
-            raise LedgerError(
-                f"client and server in two processes send counts, or gradients in one pass, without a shuffler, got "
-                f"{query.name} with model {planned.trust_model}; use model: ldp or jdp"
-            )
+            rule = "client and server in two processes send counts, or gradients in one pass, without a shuffler"
+            raise LedgerError(f"{rule}, got {query.name} with model {planned.trust_model}; use model: ldp or jdp")
         if planned.server_noise and planned.submissions > 1:
-            raise LedgerError(
-                f"submissions must be 1 where a server adds the noise, got {planned.submissions}; a user could be in a "
-                "sum twice, as messages come in any order"
-            )
+            wrong = f"submissions must be 1 where a server adds the noise, got {planned.submissions}"
+            raise LedgerError(f"{wrong}; a user could be in a sum twice, as messages come in any order")
         journal = ChargeJournal(folder / "charges")
         super().__init__(planned.design, planned.streams, journal)
         self._apply, self._arrays = apply, arrays or {}
@@ -281,14 +272,11 @@ class ServerPrivatizer(Privatizer[Q]):
         """
         self.require_whole()
         if message.issuer != self.run:
-            raise LedgerError(
-                "a message must be of this run, got another's; build client and server from one config, and a message "
-                "for a server whose run has ended stays lost"
-            )
+            wrong = "a message must be of this run, got another's; build client and server from one config"
+            raise LedgerError(f"{wrong}, and a message for a server whose run has ended stays lost")
         if len(message) != 1 or not 1 <= message.first <= self.capacity:
-            raise ValueError(
-                f"a submission must lie in 1..{self.capacity}, got {len(message)} from {message.first}; see UserClient"
-            )
+            rule = f"a submission must lie in 1..{self.capacity}"
+            raise ValueError(f"{rule}, got {len(message)} from {message.first}; see UserClient")
         if self._counted.first_common(message.first, message.last) is not None:
             return False
         self.query.check_message(self.channel, message.values[0])
@@ -353,9 +341,8 @@ class ServerPrivatizer(Privatizer[Q]):
             try:
                 state = read_arrays(self._saved)
             except _DAMAGE as error:
-                raise ValueError(
-                    f"{self._saved} is damaged; restore the whole folder, or begin in another with new users"
-                ) from error
+                wrong = f"{self._saved} is damaged"
+                raise ValueError(f"{wrong}; restore the whole folder, or begin in another with new users") from error
             check_sealed(state, sealed(self.run, self._state()), self.run)
             self._position, self._counted = int(state["position"][0]), RangeSet.from_array(state["received"])
             for name, array in self._kept().items():

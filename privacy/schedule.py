@@ -71,10 +71,8 @@ class ReleaseSchedule:
     def check_counter(self, n_items: int) -> None:
         """Raise LedgerError unless a counter of `n_items` items has one for each release."""
         if n_items != self.number:
-            raise LedgerError(
-                f"the counter must have an item for each of {self.number} releases, got {n_items}; build it for the "
-                "schedule"
-            )
+            rule = f"the counter must have an item for each of {self.number} releases"
+            raise LedgerError(f"{rule}, got {n_items}; build it for the schedule")
 
 
 @lru_cache(maxsize=16)

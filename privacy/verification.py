@@ -22,11 +22,9 @@ from dprl.privacy.queries.gradients import GradientLayout
 from dprl.privacy.queries.linear_statistics import StatisticsLayout
 from dprl.privacy.randomness.streams import NoiseConfig
 
-_REFUSED = (ValueError, LedgerError, ArithmeticError, MemoryError)
-"""Errors raised for facts that no run can have."""
+_REFUSED = (ValueError, LedgerError, ArithmeticError, MemoryError)  # errors raised for facts that no run can have
 _DAMAGE = (KeyError, TypeError, AttributeError, IndexError, RecursionError)
-_TOLERANCE, _ZERO = 1e-9, 1e-15
-"""Relative and absolute tolerances, above the differences between processors."""
+_TOLERANCE, _ZERO = 1e-9, 1e-15  # relative and absolute tolerances, above the differences between processors
 _MOST_GROUPS, _MOST_ATTEMPTS, _MOST_USERS = 1000, 1_000_000, 10**13
 _COMPOSED, _KINDS = "composed", ("sequential", "disjoint")
 _FACTS, _OPEN = "facts", "excluded_channels"
@@ -121,9 +119,8 @@ def verify(stated: Mapping[str, Any]) -> Verification:
         return Verification((Difference(_FACTS, None, " ".join(str(error).split())),), None)
     except _DAMAGE as error:
         told = f"no {error}" if isinstance(error, KeyError) else f"an invalid value ({' '.join(str(error).split())})"
-        raise LedgerError(
-            f"a certificate must have all fields of {SCHEMA} with valid values, got {told}; restore the file"
-        ) from error
+        rule = f"a certificate must have all fields of {SCHEMA} with valid values"
+        raise LedgerError(f"{rule}, got {told}; restore the file") from error
     return Verification(differences, found)
 
 
@@ -149,16 +146,13 @@ def compose_certificates(
         except LedgerError as error:
             raise LedgerError(f"{label}: {error}") from None
         if verified.certificate is None or not verified.stands:
-            raise LedgerError(
-                f"{label} must stand to be composed, got one where {verified.differences[0]}; see `dprl verify`"
-            )
+            rule = f"{label} must stand to be composed"
+            raise LedgerError(f"{rule}, got one where {verified.differences[0]}; see `dprl verify`")
         runs.append(verified.certificate)
         for key in ("trust_model", "adjacency", "unit"):
             if each[key] != certificates[0][key]:
-                raise LedgerError(
-                    f"{key} must be the same in all of them, got {certificates[0][key]!r} and {each[key]!r}; state "
-                    "these guarantees side by side"
-                )
+                wrong = f"{key} must be the same in all of them, got {certificates[0][key]!r} and {each[key]!r}"
+                raise LedgerError(f"{wrong}; state these guarantees side by side")
     releases, groups = _joined(runs, disjoint)
     users = [run.users for run in runs]
     n_users = sum(users) if disjoint else max(users)

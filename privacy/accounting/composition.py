@@ -173,10 +173,8 @@ def _kind(curve: PrivacyCurve) -> object:
             return replace(curve, n=1)
         case ChosenCurve():
             return curve
-    raise ValueError(
-        f"curves must be of a known kind to be added up, got {type(curve).__name__}; state a RandomizedResponses or a "
-        "ZCDP that it implies"
-    )
+    rule = "curves must be of a known kind to be added up"
+    raise ValueError(f"{rule}, got {type(curve).__name__}; state a RandomizedResponses or a ZCDP that it implies")
 
 
 def _of_kind(curves: Sequence[tuple[Any, int]]) -> PrivacyCurve:

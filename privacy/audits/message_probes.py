@@ -31,8 +31,7 @@ from dprl.privacy.randomness.streams import derived_key
 
 _ULP_AT_ONE = 53
 _NEAR_ZERO = 0.25
-_ROUNDS = 50
-"""Maximum of sampled rounds in one attack."""
+_ROUNDS = 50  # maximum of sampled rounds in one attack
 Cells = tuple[float, ...]
 
 

@@ -67,15 +67,12 @@ class Counter(ABC):
 
     def __post_init__(self) -> None:
         if not 1 <= self.n_items <= self.most_items:
-            raise ValueError(
-                f"counter: {self.name} takes 1 to {self.most_items:,} releases, got {self.n_items:,}; use kary_tree"
-            )
+            rule = f"counter: {self.name} takes 1 to {self.most_items:,} releases"
+            raise ValueError(f"{rule}, got {self.n_items:,}; use kary_tree")
         if self.node is not None and self.place not in self.node.places:
             laws, other = law_names(self.place), "" if self.place == NODE else ", or counter: kary_tree"
-            raise ValueError(
-                f"counter: {self.name} takes {laws} noise only, got mechanism {self.node.name}; write mechanism: "
-                f"gaussian{other}"
-            )
+            rule = f"counter: {self.name} takes {laws} noise only"
+            raise ValueError(f"{rule}, got mechanism {self.node.name}; write mechanism: gaussian{other}")
 
     def suited(self, norm: str) -> Self:  # noqa: ARG002 - for counters with an open geometry
         """Return the counter with the geometry that is best for noise with a scale that grows with `norm`."""

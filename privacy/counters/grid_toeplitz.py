@@ -71,18 +71,14 @@ class GridToeplitz(Counter):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.n_items > MOST_ITEMS:
-            raise ValueError(
-                f"counter: {self.name} with whole numbers takes up to {MOST_ITEMS} releases, got {self.n_items}; write "
-                "counter: kary_tree, or a larger replan_growth"
-            )
+            rule = f"counter: {self.name} with whole numbers takes up to {MOST_ITEMS} releases"
+            raise ValueError(f"{rule}, got {self.n_items}; write counter: kary_tree, or a larger replan_growth")
         exponent = math.log2(self.grid) if self.grid > 0.0 else math.nan
         if exponent not in range(_FINEST, _COARSEST + 1):
             raise ValueError(f"grid must be a power of two in [2^{_FINEST}, 2^{_COARSEST}], got {self.grid}")
         if self.node is not None and self.node.scale < 1.0:
-            raise ValueError(
-                f"scale must be at least 1 for {self.name} with whole numbers, got {self.node.scale}; lower epsilon, "
-                "or write counter: kary_tree"
-            )
+            rule = f"scale must be at least 1 for {self.name} with whole numbers"
+            raise ValueError(f"{rule}, got {self.node.scale}; lower epsilon, or write counter: kary_tree")
 
     def calibrated(self, mechanism: type[Mechanism], epsilon: float, delta: float, row: Sensitivity) -> Self:
         """Return the counter with the least noise for (epsilon, delta), on the finest grid for its sampler."""

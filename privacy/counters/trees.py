@@ -169,10 +169,8 @@ class KaryTree(_Tree):
         object.__setattr__(self, "base", best)
         least = self.node.least_joined_square if self.node else 0.0
         if self.node and self.levels > 1 and self.node.scale**2 < least * self.levels:
-            raise ValueError(
-                f"node must have a scale of at least sqrt({least:g} h) in a kary_tree of h = {self.levels} levels, got "
-                f"{self.node.scale:g}; use counter: binary_tree for that little noise"
-            )
+            rule = f"node must have a scale of at least sqrt({least:g} h) in a kary_tree of h = {self.levels} levels"
+            raise ValueError(f"{rule}, got {self.node.scale:g}; use counter: binary_tree for that little noise")
 
     def suited(self, norm: str) -> Self:
         return replace(self, base=best_base(self.n_items, norm))

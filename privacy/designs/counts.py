@@ -118,10 +118,8 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
         if self.counter not in (AUTO, BinaryTree.name) or self.mechanism not in (AUTO, Laplace.name):
             given = f"counter {self.counter} and mechanism" if self.model == "jdp" else "mechanism"
             tree = "binary_tree with laplace" if self.model == "jdp" else "laplace"
-            raise ValueError(
-                f"calibration must be certified with {given} {self.mechanism}, got 'printed'; the papers print a scale "
-                f"for {tree} only"
-            )
+            rule = f"calibration must be certified with {given} {self.mechanism}"
+            raise ValueError(f"{rule}, got 'printed'; the papers print a scale for {tree} only")
 
     @property
     def printed(self) -> bool:
@@ -210,17 +208,13 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
     ) -> tuple[CountQuery, str]:
         """Return reports with the largest epsilon_0 for which the smallest block meets the guarantee."""
         if n_users < self.smallest_block:
-            raise ValueError(
-                f"smallest_block must be at most {n_users}, the users who send a report, got {self.smallest_block}; "
-                "run more episodes, or lower it"
-            )
+            rule = f"smallest_block must be at most {n_users}, the users who send a report"
+            raise ValueError(f"{rule}, got {self.smallest_block}; run more episodes, or lower it")
         each = local_epsilon(self.epsilon, self.delta, self.smallest_block)
         report, why = least_report(self.mechanism, each, 0.0, encoding, n_users, noise.arithmetic == "exact")
         if noise.entropy == "os" and (report.arithmetic != INTEGER or isinstance(report, UnaryEncoder)):
-            raise ValueError(
-                f"mechanism must be discrete_laplace with model shuffle and entropy: os, got {self.mechanism!r}; write "
-                "it, as the rounding of a sum in float64 reveals the order of the reports"
-            )
+            wrong = f"mechanism must be discrete_laplace with model shuffle and entropy: os, got {self.mechanism!r}"
+            raise ValueError(f"{wrong}; write it, as the rounding of a sum in float64 reveals the order of the reports")
         told = f"reports of epsilon {each:.4g} in blocks of {self.smallest_block} users or more"
         schedule = ReleaseSchedule(growth, n_users, self.smallest_block)
         query = CountQuery(encoding, report, ExactCounter(n_users), schedule, shuffled=True)
@@ -232,10 +226,8 @@ class CountPrivacy(PrivacySettings[CountFamilies, CountQuery]):
         if lemma is None:
             raise ValueError(f"{key} must be {otherwise} here, got printed; no paper prints one for these counts")
         if noise.arithmetic == "exact":
-            raise ValueError(
-                f"{key} must be {otherwise} with arithmetic: exact, got printed; papers print real numbers: "
-                f"write arithmetic: fast, or {key}: {otherwise}"
-            )
+            wrong = f"{key} must be {otherwise} with arithmetic: exact, got printed"
+            raise ValueError(f"{wrong}; papers print real numbers: write arithmetic: fast, or {key}: {otherwise}")
         if key == "precision" and families.paper not in PAPERS_WITH_ERRORS:
             raise ValueError(f"precision must be exact here, got printed; {lemma} gives its bound up to a constant")
         return lemma
@@ -267,10 +259,8 @@ def additive_laws(name: str, delta: float, exact: bool) -> list[type[Mechanism]]
     law = ADDITIVE[name]
     if not law.pure and delta <= 0.0:
         pure = ", ".join(law.name for law in NODE_LAWS if law.pure)
-        raise ValueError(
-            f"mechanism must have pure privacy without a delta, as {pure}, got {name!r}; "
-            "Gaussian noise needs a delta above 0: add delta: 1e-6"
-        )
+        rule = f"mechanism must have pure privacy without a delta, as {pure}"
+        raise ValueError(f"{rule}, got {name!r}; Gaussian noise needs a delta above 0: add delta: 1e-6")
     whole = {law.replaces: law for law in ADDITIVE.values()} if exact else {}
     return [whole.get(name, law)]
 

@@ -135,10 +135,8 @@ class GradientPrivacy(PrivacySettings[GradientLayout, GradientQuery]):
         size = self.population
         if self.sampling == "one_pass":
             if size is not None:
-                raise ValueError(
-                    f"population must be left out with sampling one_pass, got {size!r}; set the number of users by "
-                    "episodes"
-                )
+                rule = "population must be left out with sampling one_pass"
+                raise ValueError(f"{rule}, got {size!r}; set the number of users by episodes")
             return
         self._require("sampling poisson", "no other is proved", mechanism=(ClippedGaussian.name, AUTO))
         if self.delta == 0:
@@ -216,23 +214,17 @@ class GradientPrivacy(PrivacySettings[GradientLayout, GradientQuery]):
     def _sampled(self, data: GradientLayout, population: int, episodes: int, exact: bool) -> GradientQuery:
         """Return the query of full rounds with `episodes` expected episodes in all."""
         if not data.draws:
-            raise ValueError(
-                "sampling must be one_pass with this algorithm, got 'poisson'; its agents take part in turn, not by "
-                "chance: take dppg"
-            )
+            rule = "sampling must be one_pass with this algorithm"
+            raise ValueError(f"{rule}, got 'poisson'; its agents take part in turn, not by chance: take dppg")
         if exact:
-            raise ValueError(
-                "arithmetic must be fast with sampling poisson, got exact; the proof is for real numbers: write "
-                "arithmetic: fast, or sampling: one_pass"
-            )
+            wrong = "arithmetic must be fast with sampling poisson, got exact"
+            raise ValueError(f"{wrong}; the proof is for real numbers: write arithmetic: fast, or sampling: one_pass")
         if data.window > population:
             raise ValueError(f"population must be at least the users of an update, {data.window}, got {population}")
         rounds, rest = divmod(episodes, data.window)
         if rounds < 1 or rest:
-            raise ValueError(
-                f"episodes must be a multiple of the users of an update, {data.window}, with sampling poisson, got "
-                f"{episodes}; they are expected numbers"
-            )
+            rule = f"episodes must be a multiple of the users of an update, {data.window}, with sampling poisson"
+            raise ValueError(f"{rule}, got {episodes}; they are expected numbers")
         if rounds > _MOST_ROUNDS:
             raise ValueError(f"episodes must make at most {_MOST_ROUNDS} rounds, got {rounds}; take fewer")
         clip = clip_for(data, ClippedGaussian.name, self.clip)
@@ -345,10 +337,8 @@ def counted_gradients(
     whole = tuple(name for name, kind in COUNTERS.items() if kind.place == NODE)
     if exact:
         if counter not in (*whole, AUTO):
-            raise ValueError(
-                f"counter must be one of {', '.join(whole)} with arithmetic: exact, got {counter!r}; other counters do "
-                "not keep whole numbers"
-            )
+            rule = f"counter must be one of {', '.join(whole)} with arithmetic: exact"
+            raise ValueError(f"{rule}, got {counter!r}; other counters do not keep whole numbers")
         tree = BinaryTree.name if counter == AUTO else counter
     found, why = calibrated_of(tree, Gaussian, epsilon, delta, law.sensitivity, rounds, dimension)
     if exact:

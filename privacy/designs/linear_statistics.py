@@ -33,8 +33,7 @@ _SOURCES = {
     GramUniform.name: "[TH23] Theorem 5, which claims (0, delta), and so (epsilon, delta) for the requested epsilon",
     GramBoundedLaplace.name: "[TH23] Theorem 7",
 }
-_PURE = (GramLaplace.name, GramBoundedLaplace.name)
-"""Mechanisms whose theorem claims delta = 0."""
+_PURE = (GramLaplace.name, GramBoundedLaplace.name)  # mechanisms whose theorem claims delta = 0
 _CLIPS = ("device", "centered")
 _NOISY = ("mechanism", "reward_share", "reward_clip", "stage_scales")
 
@@ -182,10 +181,8 @@ class StatisticsPrivacy(PrivacySettings[StatisticsLayout, StatisticsQuery]):
             raw = StatisticsQuery(data, data.release(self.clips, self.centers), self.treatment)
             return self._designed(raw, data, n_users, noise)
         if noise.arithmetic == "exact":
-            raise ValueError(
-                "arithmetic must be fast for statistics, got exact; their noise is proved for real numbers: write "
-                "arithmetic: fast"
-            )
+            rule = "arithmetic must be fast for statistics"
+            raise ValueError(f"{rule}, got exact; their noise is proved for real numbers: write arithmetic: fast")
         if self.model == "jdp":
             scheduled = growth != 0.0 and self.releases == "scheduled"
             schedule = ReleaseSchedule(growth, n_users) if scheduled else None

@@ -67,10 +67,8 @@ class DiscreteGaussian(Mechanism):
 
     def __post_init__(self) -> None:
         if not SMALLEST_SCALE <= self.scale <= LARGEST_SCALE:
-            raise ValueError(
-                f"scale must lie in [1/16, 2^15] for discrete Gaussian noise, got {self.scale}; use arithmetic: fast, "
-                "or discrete Laplace noise"
-            )
+            rule = "scale must lie in [1/16, 2^15] for discrete Gaussian noise"
+            raise ValueError(f"{rule}, got {self.scale}; use arithmetic: fast, or discrete Laplace noise")
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> DiscreteGaussian:
@@ -79,10 +77,8 @@ class DiscreteGaussian(Mechanism):
         Raises ValueError for delta = 0.
         """
         if delta <= 0.0:
-            raise ValueError(
-                f"delta must be above 0 for discrete Gaussian noise, got {delta}; set one, or use discrete Laplace "
-                "noise"
-            )
+            rule = "delta must be above 0 for discrete Gaussian noise"
+            raise ValueError(f"{rule}, got {delta}; set one, or use discrete Laplace noise")
         l2 = math.sqrt(sensitivity.cells) if sensitivity.integer else sensitivity.l2
         start = l2 / gaussian_mu(epsilon, delta)
         epsilon, delta = inside(epsilon, delta)

@@ -76,10 +76,8 @@ class DiscreteLaplace(Mechanism):
 
     def __post_init__(self) -> None:
         if not SMALLEST_SCALE <= self.scale <= LARGEST_SCALE:
-            raise ValueError(
-                f"scale must lie in [{SMALLEST_SCALE:g}, 2^40] for discrete Laplace noise, got {self.scale}; ask for "
-                "another epsilon"
-            )
+            rule = f"scale must lie in [{SMALLEST_SCALE:g}, 2^40] for discrete Laplace noise"
+            raise ValueError(f"{rule}, got {self.scale}; ask for another epsilon")
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> DiscreteLaplace:

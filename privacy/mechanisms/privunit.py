@@ -95,10 +95,8 @@ class PrivUnit(VectorMechanism):
         found = cls(dimension, p, gamma)
         while found.epsilon > epsilon:
             if p == 0.5:
-                raise ValueError(
-                    f"epsilon must be above what rounding costs in {dimension} dimensions, {found.epsilon:.3g}, "
-                    f"got {epsilon}; raise it"
-                )
+                rule = f"epsilon must be above what rounding costs in {dimension} dimensions, {found.epsilon:.3g}"
+                raise ValueError(f"{rule}, got {epsilon}; raise it")
             p, step = max(0.5, p - step), 2.0 * step
             found = cls(dimension, p, gamma)
         return found

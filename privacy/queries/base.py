@@ -68,10 +68,8 @@ class Query(ABC):
         if most_users is None:
             return
         if submissions > 1:
-            raise LedgerError(
-                "submissions must be 1 where a server counts or users are shuffled on a schedule, got "
-                f"{submissions}; use model: ldp"
-            )
+            rule = "submissions must be 1 where a server counts or users are shuffled on a schedule"
+            raise LedgerError(f"{rule}, got {submissions}; use model: ldp")
         if n_users > most_users:
             raise ValueError(f"n_users must be at most {most_users}, got {n_users}; build a counter for more")
 
@@ -135,9 +133,8 @@ class Query(ABC):
     def check_message(self, channel: Any, values: Float64Array) -> None:  # noqa: ANN401
         """Raise ValueError unless a client could have sent these values, because they come from outside."""
         if values.shape != channel.message.shape or not np.isfinite(values).all():
-            raise ValueError(
-                f"a message has {channel.message.size} finite numbers, got {values.size}; build both alike"
-            )
+            rule = f"a message has {channel.message.size} finite numbers"
+            raise ValueError(f"{rule}, got {values.size}; build both alike")
 
     def receive_values(self, channel: Any, values: Float64Array) -> Any:  # noqa: ANN401, ARG002
         """Server side: add a message from another process; return its content, None for sums that are released."""

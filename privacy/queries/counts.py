@@ -240,10 +240,8 @@ class CountQuery(Query):
     def check_continued(self, charged: int) -> None:
         """Raise LedgerError for shuffled reports after a charge: those of the interrupted block are lost."""
         if charged > 0 and self.shuffled:
-            raise LedgerError(
-                f"a run with shuffled counts cannot go on from a journal, got {charged} submissions there, as the rest "
-                "of a block would be too small; begin another attempt"
-            )
+            wrong = f"a run with shuffled counts cannot go on from a journal, got {charged} submissions there"
+            raise LedgerError(f"{wrong}, as the rest of a block would be too small; begin another attempt")
 
     def events(self, entropy: str) -> tuple[Release, ...]:
         """Return the releases of a run, one for each released family.
@@ -332,10 +330,8 @@ class CountQuery(Query):
         index, value = np.asarray(record.index), np.asarray(record.value)
         numbers = index.dtype.kind in "iu" and value.dtype.kind in "iuf"
         if index.shape != expected or value.shape != expected or not numbers:
-            raise ValueError(
-                f"a record has one cell per step and family, integers and values of shape {expected}, "
-                f"got {index.shape} and {value.shape}; fill every slot"
-            )
+            rule = f"a record has one cell per step and family, integers and values of shape {expected}"
+            raise ValueError(f"{rule}, got {index.shape} and {value.shape}; fill every slot")
 
     def send(self, channel: CountChannel, record: UserRecord, user: int) -> None:
         encode(channel, np.asarray(record.index).astype(np.int64), np.asarray(record.value).astype(np.float64), user)

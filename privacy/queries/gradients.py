@@ -365,9 +365,8 @@ class GradientQuery(Query):
     def check_record(self, record: Float64Array) -> None:
         array = np.asarray(record)
         if array.shape != (self.dimension,) or array.dtype.kind not in "iuf":
-            raise ValueError(
-                f"a gradient must have shape ({self.dimension},), got {array.shape} or no numbers; send one each time"
-            )
+            rule = f"a gradient must have shape ({self.dimension},)"
+            raise ValueError(f"{rule}, got {array.shape} or no numbers; send one each time")
 
     def send(self, channel: GradientChannel, record: Float64Array, user: int) -> None:
         submit(channel, np.ascontiguousarray(record, dtype=np.float64), user)

@@ -105,10 +105,8 @@ class SampledGradientQuery(GradientQuery):
         if not isinstance(self.law, ClippedGaussian):
             raise LedgerError(f"sampled rounds are proved for clipped_gaussian of a server, got {self.law.name}")
         if not (1 <= self.window <= self.population <= MOST_USERS and self.rounds >= 1):
-            raise LedgerError(
-                f"window must be at least 1, population at least that and at most {MOST_USERS}, rounds at least 1, got "
-                f"{self.window}, {self.population} and {self.rounds}"
-            )
+            rule = f"window must be at least 1, population at least that and at most {MOST_USERS}, rounds at least 1"
+            raise LedgerError(f"{rule}, got {self.window}, {self.population} and {self.rounds}")
         if self.rounds * max(self.population, self.law.dimension) >= MOST_DRAWS:
             raise LedgerError(f"rounds must draw less than {MOST_DRAWS} numbers, got {self.rounds}; take fewer")
 
@@ -123,18 +121,14 @@ class SampledGradientQuery(GradientQuery):
 
     def check_run(self, n_users: int, submissions: int) -> None:
         if (n_users, submissions) != (self.population, 1):
-            raise LedgerError(
-                f"n_users and submissions must be {self.population} and 1 with sampled rounds, got {n_users} and "
-                f"{submissions}; one charge is for all rounds"
-            )
+            rule = f"n_users and submissions must be {self.population} and 1 with sampled rounds"
+            raise LedgerError(f"{rule}, got {n_users} and {submissions}; one charge is for all rounds")
 
     def check_continued(self, charged: int) -> None:
         """Raise LedgerError after a charge, because the journal does not record the number of released rounds."""
         if charged > 0:
-            raise LedgerError(
-                f"sampled rounds cannot go on from a journal, got {charged} users charged there, as nobody knows how "
-                "many rounds were released; begin another attempt"
-            )
+            wrong = f"sampled rounds cannot go on from a journal, got {charged} users charged there"
+            raise LedgerError(f"{wrong}, as nobody knows how many rounds were released; begin another attempt")
 
     def events(self, entropy: str) -> tuple[Release, ...]:
         return (Release("gradient", self.mechanism, None, False, self.law.message_length, entropy),)
