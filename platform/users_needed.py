@@ -16,7 +16,7 @@ def users_needed(n_states: int, n_actions: int, horizon: int, epsilon: float, mo
     """Return about how many users `bernstein_vi` needs until its regret per episode is half that of its first policy.
 
     Linear interpolation in logarithms between measurements on random MDPs (docs/users.md): central privacy at delta
-    1e-6, or local privacy. Your environment may need ten times more or fewer; docs/users.md shows some that do.
+    1e-6, or local privacy. Your environment may need many times more; docs/users.md shows some that do.
 
     Raises UserError outside of the measured range.
 

@@ -162,5 +162,7 @@ class Ledger:
         if min(charges) < 0:
             raise LedgerError(f"charges must be at least 0, got {charges}; count the submissions of each attempt")
         if most > self.design.capacity:
-            raise LedgerError(f"the journal or certificate has {most} submissions of {self.design.capacity}; take that of this run")
+            raise LedgerError(
+                f"the journal or certificate has {most} submissions of {self.design.capacity}; take that of this run"
+            )
         self._charges = tuple(charges)

@@ -32,7 +32,7 @@ class DPBCConfig(RoundsConfig):
 
         file = dprl.log_trajectories(dataset.iterate_episodes(), "users.npz", env_id="CartPole-v1", horizon=500)
         private = {"model": "jdp", "epsilon": 1, "delta": 1e-6, "sampling": "poisson", "population": 3000}
-        dprl.run(algorithm="dp_bc", env=file, privacy=private, noise={"entropy": "os"}, episodes=60_000, seeds=1)
+        dprl.run(algorithm="dp_bc", env=file, privacy=private, noise={"entropy": "os"}, episodes=20_000, seeds=1)
 
     Args:
         learning_rate, users_per_update, optimizer, halving, hidden: see `RoundsConfig`.

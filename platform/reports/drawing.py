@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -77,8 +78,8 @@ def draw(
     """Return the chart as a matplotlib figure.
 
     colours: of algorithms, by name, instead of the chart's. labels: other words for labels of lines, by the words that
-    they replace. Every artist of a line has the line's label as `get_label()`, so it can be restyled. Raises UserError
-    for names that the figure does not have.
+    they replace. Every artist of a line has its label before that as `get_label()`, so it can be restyled. Raises
+    UserError for names that the figure does not have.
     """
     lines = list(dict.fromkeys(chart.points["line"]))
     unknown = [("colours", name, list(chart.colours)) for name in colours or {} if name not in chart.colours]
@@ -89,6 +90,7 @@ def draw(
     panels = [panel for _, panel in chart.points.groupby("panel", sort=False)]
     columns = _columns(panels, style)
     rows = math.ceil(len(panels) / columns)
+    words = re.compile("|".join(re.escape(each) for each in sorted(labels or {}, key=len, reverse=True)))
     em, used = style.text / 72, {**chart.colours, **(colours or {})}
     height = rows * min(max(0.6 * style.width / columns, 12.2 * em), 21.0 * em) + 6.5 * em
     with drawing(style.text):
@@ -112,9 +114,7 @@ def draw(
                 colour = NO_PRIVACY if line["model"].iloc[0] == "none" else used[line["algorithm"].iloc[0]]
                 _draw_line(axes[i], chart, style, line, _mixed(colour, white=float(line["tint"].iloc[0])), panel)
                 if label not in set(later["line"]):
-                    text = str(label)
-                    for old, new in (labels or {}).items():
-                        text = text.replace(old, new)
+                    text = words.sub(lambda found: (labels or {})[found[0]], str(label)) if labels else str(label)
                     end = float(line["y"].iloc[-1])
                     written[i].append(_write(axes[i], chart.y, style, text, str(label), end, colour))
             if math.isfinite(level := panel["first_policy"].iloc[0]):

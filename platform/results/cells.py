@@ -12,14 +12,13 @@ import numpy as np
 import pandas as pd
 
 from dprl.algorithms import ALGORITHMS, Metric
-from dprl.algorithms.base import headline
 from dprl.algorithms.offline_vi import OPTIMUM_GAP
 from dprl.platform.configs.experiment import NEEDS_ITS_NAME, needed_keys, varies
 from dprl.platform.errors import broken_rule
 from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
 from dprl.platform.results.inference import Estimate, estimate, scale_of
 from dprl.platform.results.layout import SweepLayout
-from dprl.platform.results.summary import PROVES_NOTHING, block_column, by_seed, standing, summary_row
+from dprl.platform.results.summary import PROVES_NOTHING, by_seed, headlines_in, standing, summary_row
 from dprl.privacy.mechanisms.vectors import ClippedGaussian, ClippedLaplace, RawVector
 from dprl.privacy.queries.gradients import GradientLayout
 from dprl.privacy.verification import design_of
@@ -153,15 +152,13 @@ def _read(folder: CellFolder, sweep: str, row: Row | None) -> Cell:
         made = {**summary_row(folder.experiment(), results), "cell": folder.path.name, "seconds": results.seconds}
         row = rows_of(pd.DataFrame([made]))[0]
     name, stands = str(row["algorithm.name"]), standing(results.certificate)
-    if name not in ALGORITHMS:
+    metric = next(iter(headlines_in(row)), None)  # a release may lack it
+    if metric is None and name not in ALGORITHMS:
         rule, remedy = "must have algorithms that are known here", "name its plugin in DPRL_PLUGINS, as when it ran"
         raise broken_rule("SWEEP", rule, name, remedy)
     # An audit may have changed the certificate since the summary was written.
     row = {"sweep": sweep, **row, "proved_epsilon": stands.proved, "verdict": stands.verdict}
-    metric = headline(ALGORITHMS[name].metrics)
     episodes, values = np.empty(0, np.int64), np.empty((0, int(row["seeds"])))
-    if metric is not None and f"{block_column(metric)}_first" not in row:  # a release may lack the headline
-        metric = None
     if metric is not None:
         episodes, values = by_seed(results.records, metric.name)
     return Cell(row, results.certificate, metric, episodes, values.T, folder)

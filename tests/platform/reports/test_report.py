@@ -15,6 +15,7 @@ from dprl.platform.command_line import main
 from dprl.platform.reports import report
 from dprl.platform.reports.report import SweepReport
 from dprl.platform.results import cells as results_cells
+from dprl.platform.results import summary
 from tests.platform.reports.cases import page_of, text_of
 from tests.platform.reports.conftest import SWEEP
 
@@ -194,10 +195,14 @@ def test_a_damaged_list_of_figures_removes_nothing(damaged: str, home: Path, tmp
 def test_a_plugins_sweep_is_not_reported_without_it(
     copy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the plugin its metrics are unknown, and its cells would have no headline."""
+    """Without the plugin its own metrics are unknown; the regret of a function of another script is known."""
     page = copy / "sweeps" / "small" / "report.html"
     page.unlink(missing_ok=True)
     monkeypatch.setattr(results_cells, "ALGORITHMS", {})
+    output(capsys, copy, "small")
+    assert page.exists()
+    page.unlink()
+    monkeypatch.setattr(summary, "ALGORITHMS", {})
     told = output(capsys, copy, "small", code=2)
     assert told == (
         "dprl: SWEEP: must have algorithms that are known here, got 'private_ucb_vi'; name its plugin in DPRL_PLUGINS, "
