@@ -80,7 +80,8 @@ def submit(
         return EXIT_SOME_FAILED
     code = exit_code_of(end)
     if code == EXIT_SOME_FAILED and end.driver_exit_code != code:
-        print_error(f"dprl: the job died: {str(dict(end)['message'] or 'no message').strip()}")
+        cause = str(dict(end)["message"] or "no message").strip().partition(", last available logs")[0]
+        print_error(f"dprl: the job died: {cause}; finished cells are kept, repeat this command to resume")
     if flags.as_json:
         say(json_text({**where, "status": end.status.value, "exit_code": code}))
     return code
