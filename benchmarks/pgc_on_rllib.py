@@ -69,24 +69,20 @@ class _Padded(GradientCollectionConfig):
         self.env_runner_cls = self._runner
 
 
-class _PGCOnRunners(_Padded, PGCConfig):
-    """PGC-A3C on padded runners."""
-
-
-class _DPPGOnRunners(_Padded, DPPGConfig):
-    """DPPG on padded runners."""
-
-
 def algorithm(lane: str, episodes: float, runners: int, iterations: int, folder: str) -> GradientCollection:
     """Return the algorithm of a run of `iterations` iterations."""
     each = SUBMISSIONS[lane, episodes]
     made: Any
     length = {"n_submissions": each * iterations, "submissions_per_iteration": each, "learning_rate": 0.0}
     if lane == "vectorised":
-        made = _DPPGOnRunners().environment("CartPole-v1").training(users_per_update=USERS, **length)
+        made = (
+            type("_DPPG", (_Padded, DPPGConfig), {})()
+            .environment("CartPole-v1")
+            .training(users_per_update=USERS, **length)
+        )
         made.privacy(model="jdp", epsilon=1.0, delta=1e-6, mechanism="clipped_gaussian", clip=2.0)
     else:
-        made = _PGCOnRunners().privacy(model="ldp", epsilon=5.0, mechanism="clipped_laplace")
+        made = type("_PGC", (_Padded, PGCConfig), {})().privacy(model="ldp", epsilon=5.0, mechanism="clipped_laplace")
         made.training(exploration=1.0, exploration_floor=1.0, **length)
     made._runner = type("Padded", (_PaddedRunner,), {"milliseconds": episodes})
     made.env_runners(num_env_runners=runners).resources(num_cpus_for_main_process=0)

@@ -234,9 +234,9 @@ def _over_episodes(name: str, cells: Sequence[Cell], quantity: _Quantity) -> lis
     curves = [curve_of(cell, metric) for cell in shown]
     floor, points = _floor(metric, [values for _, values in curves]), []
     for cell, (episodes, values) in zip(shown, curves, strict=True):
-        numbers, scale = _scaled(values, floor)
+        numbers, scale, raised = _scaled(values, floor)
         y, low, high = scaled_band(numbers, scale, metric.range(cell.horizon))
-        about = {"first_policy": _first_policy(cell, metric), "raised": _raised(values, floor)}
+        about = {"first_policy": _first_policy(cell, metric), "raised": raised}
         points.append({"x": episodes, "y": y, "low": low, "high": high, **about})
     log, ends = metric.over == "sum", [episode for episodes, _ in curves for episode in episodes[[0, -1]]]
     x = Axis(f"{unit.capitalize()}s", log, (float(min(ends)) if log else 0.0, float(max(ends))))
@@ -270,19 +270,17 @@ def _floor(metric: Metric, values: Sequence[np.ndarray]) -> float | None:
     return _FLOOR * max(float(each.max()) for each in values) or None
 
 
-def _scaled(values: np.ndarray, floor: float | None) -> tuple[np.ndarray, Scale]:
-    return (values, "linear") if floor is None else (np.maximum(values, floor), "log")
-
-
-def _raised(values: np.ndarray, floor: float | None) -> bool:
-    """Whether some of the values lie below the floor, and are drawn there."""
-    return floor is not None and bool((values < floor).any())
+def _scaled(values: np.ndarray, floor: float | None) -> tuple[np.ndarray, Scale, bool]:
+    """Return the values as drawn, the scale of their axis, and whether some lie below the floor and are drawn there."""
+    if floor is None:
+        return values, "linear", False
+    return np.maximum(values, floor), "log", bool((values < floor).any())
 
 
 def _interval(cell: Cell, quantity: _Quantity, floor: float | None) -> dict[str, Any]:
-    values = quantity.values(cell)
-    found = estimate(*_scaled(values, floor), quantity.metric.range(cell.horizon))
-    return {"y": found.value, "low": found.lower, "high": found.upper, "raised": _raised(values, floor)}
+    values, scale, raised = _scaled(quantity.values(cell), floor)
+    found = estimate(values, scale, quantity.metric.range(cell.horizon))
+    return {"y": found.value, "low": found.lower, "high": found.upper, "raised": raised}
 
 
 def _first_policy(cell: Cell, metric: Metric) -> float:

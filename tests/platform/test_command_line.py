@@ -124,7 +124,7 @@ def test_run_as_json_can_be_read_by_a_program(config: Path, capsys: pytest.Captu
 @pytest.mark.parametrize("write", ["print('noise', flush=True)", "print('noise')", "os.write(1, b'noise')"])
 def test_what_libraries_print_does_not_mix_with_results(write: str) -> None:
     script = f"import os\nfrom dprl.platform.commands.base import stdout_for_results as only\nwith only():\n    {write}"
-    command = [sys.executable, "-P", "-c", script + "print('result')"]
+    command = [sys.executable, "-P", "-c", script + "\nprint('result')"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr.strip()) == ("result\n", "noise")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any, ClassVar, Self
 
 import gymnasium as gym
@@ -108,6 +108,7 @@ class DPPGConfig(GradientCollectionConfig):
 
     _learning: ClassVar[Any] = Learning
     _left_out: ClassVar[frozenset[str]] = frozenset({"hidden"})
+    _of_module: ClassVar[frozenset[str]] = frozenset(entry.name for entry in fields(DefaultModelConfig))
     _models: ClassVar[tuple[str, ...]] = ("none", "jdp", "ldp")
     _for_training: ClassVar[tuple[str, ...]] = ("horizon", "n_submissions", "submissions_per_iteration")
     fixed_calls: ClassVar[bool] = True

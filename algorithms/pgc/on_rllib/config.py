@@ -53,6 +53,7 @@ class GradientCollectionConfig(AlgorithmConfig):
     """The dataclass of the algorithm's own settings."""
     _left_out: ClassVar[frozenset[str]] = frozenset()
     """Its fields that are not settings on RLlib."""
+    _of_module: ClassVar[frozenset[str]]  # settings of the default module
     _models: ClassVar[tuple[str, ...]]
     """Supported trust models. The shuffle model is not among them: runners send messages directly to the server."""
     fixed_calls: ClassVar[bool] = False
@@ -176,6 +177,9 @@ class GradientCollectionConfig(AlgorithmConfig):
         given, own = getattr(self._rl_module_spec, "model_config", None), self._model_config
         if given is not None and own:
             raise ValueError("model_config must be given once, got one in rl_module_spec, too; leave one of them out")
+        for key in own if self._rl_module_spec is None and isinstance(own, dict) else ():
+            if key not in self._of_module:
+                raise ValueError(unknown("setting of model_config", key, self._of_module))
         if not isinstance(self.seed, int) or self.seed < 0:
             raise ValueError(f"seed must be an integer of at least 0, got {self.seed!r}; call debugging(seed=0)")
         with quiet(self.log_level):

@@ -246,6 +246,7 @@ class PGCConfig(GradientCollectionConfig):
     """
 
     _learning: ClassVar[Any] = PGCA3CConfig
+    _of_module: ClassVar[frozenset[str]] = frozenset({"hidden", "parameters"})
     _models: ClassVar[tuple[str, ...]] = ("none", "ldp")
     _for_runners: ClassVar[tuple[str, ...]] = ("agents_per_call", "lane")
 
