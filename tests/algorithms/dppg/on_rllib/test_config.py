@@ -84,5 +84,5 @@ def test_the_layers_of_the_default_module_are_those_of_model_config() -> None:
         spec = config().rl_module(model_config=settings).get_rl_module_spec(env=env, inference_only=False)
         sizes.append(n_parameters(spec.build()))
     assert sizes == [4 * 64 + 64 + 64 * 64 + 64 + 3 * 64 + 3, 4 * 16 + 16 + 3 * 16 + 3]
-    with pytest.raises(ValueError, match="setting of model_config 'fcnet_hidden'; did you mean 'fcnet_hiddens'?"):
+    with pytest.raises(ValueError, match="setting of model_config 'fcnet_hidden'; did you mean 'fcnet_hiddens'"):
         config().rl_module(model_config={"fcnet_hidden": [16]}).validate()
