@@ -113,5 +113,7 @@ def test_every_plan_draws_anew_and_a_seed_draws_the_same(learner: Learner, river
 
 
 def test_a_failure_probability_is_refused_because_nothing_would_use_it() -> None:
-    with pytest.raises(ValueError, match=r"^beta must be left out with random_vi, .*; it has no confidence bounds$"):
+    with pytest.raises(
+        ValueError, match=r"^beta must be left out with random_vi, got 0.2; it has no confidence bounds$"
+    ):
         RandomVIConfig(beta=0.2)

@@ -463,7 +463,9 @@ def test_tables_of_gymnasium_follow_their_steps_except_for_the_fickle_passenger(
 
 def test_a_horizon_beyond_the_time_limit_is_refused() -> None:
     for kwargs, limit in (("", 100), ("max_episode_steps=7", 7)):
-        with pytest.raises(ValueError, match=rf"horizon must be at most {limit} with FrozenLake.*, got 101; lower"):
+        with pytest.raises(
+            ValueError, match=rf"horizon must be at most {limit} with FrozenLake-v1, .*, got 101; lower"
+        ):
             GymnasiumTable("FrozenLake-v1", 101, kwargs)
     assert GymnasiumTable("FrozenLake-v1", 101, "max_episode_steps=101").horizon == 101
 

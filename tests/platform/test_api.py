@@ -169,7 +169,9 @@ def test_gymnasium_environments_are_those_of_yaml(capsys: pytest.CaptureFixture[
     for env in ("FrozenLake-v1", made):
         with pytest.raises(dprl.UserError, match=r"^env: must be a name .* write from_gymnasium\("):
             dprl.experiments(GRID, env=env)
-    with pytest.raises(dprl.UserError, match=r"^horizon: is required, .* has none, got None; write e\.g\. h"):
+    with pytest.raises(
+        dprl.UserError, match=r"^horizon: is required, as the environment has none, got None; write e\.g\. h"
+    ):
         dprl.from_gymnasium("CliffWalking-v1")
     unregistered: Any = type(made.unwrapped)()
     with pytest.raises(
@@ -177,7 +179,9 @@ def test_gymnasium_environments_are_those_of_yaml(capsys: pytest.CaptureFixture[
         match=r"^env: must be an id or an environment registered .*, got an object of .*; call gymnasium\.register",
     ):
         dprl.from_gymnasium(unregistered, horizon=3)
-    with pytest.raises(dprl.UserError, match=r"^env: env_id must be .* without wrappers .* in TransformReward"):
+    with pytest.raises(
+        dprl.UserError, match=r"^env: env_id must be an environment without wrappers .* in TransformReward"
+    ):
         dprl.from_gymnasium(gymnasium.wrappers.TransformReward(made, float), horizon=3)
     capsys.readouterr()
     dprl.from_gymnasium("FrozenLake-v1", horizon=2)

@@ -38,7 +38,10 @@ def with_episodes(text: str) -> str:
 # (content of the file, part of the error line)
 BAD_FILES: dict[str, tuple[str, list[str]]] = {
     "seeds as a list": (GOOD.replace("seeds: 1", "seeds: [0, 1, 2]"), ["write the number of seeds"]),
-    "digits in groups": (GOOD.replace("seeds: 1", "seeds: 1_0"), ["must be a whole number, got '1_0'; write a plain "]),
+    "digits in groups": (
+        GOOD.replace("seeds: 1", "seeds: 1_0"),
+        ["must be a whole number, got '1_0'; write a plain whole number"],
+    ),
     "an id of Gymnasium": (
         with_env("{name: FrozenLake-v1}"),
         ["env: must have a registered name, not an id", "{name: gymnasium, env_id: FrozenLake-v1}"],

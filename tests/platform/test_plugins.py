@@ -83,7 +83,9 @@ def test_a_part_of_a_plugin_is_registered(named: Callable[..., None]) -> None:
 def test_a_part_whose_source_would_not_count_is_refused(named: Callable[..., None]) -> None:
     named("other")
     for register, below in ((register_algorithm, PUCBConfig), (register_environment, RiverSwim)):
-        with pytest.raises(ValueError, match=r"must belong to a plugin, got module ours; name it in \$DPRL_PLUGINS"):
+        with pytest.raises(
+            ValueError, match=r"mine must belong to a plugin, got module ours; name it in \$DPRL_PLUGINS"
+        ):
             register(part(below, "mine"))
     assert "mine" not in ALGORITHMS
     assert "mine" not in ENVIRONMENTS

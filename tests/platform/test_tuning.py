@@ -95,11 +95,17 @@ def test_an_experiment_is_a_base_too() -> None:
     [
         ({"algorithm.bonus_scal": 1.0}, "algorithm.bonus_scal: unknown key; did you mean 'bonus_scale'?"),
         ({"epsilon": 1.0}, "epsilon: unknown key; did you mean 'privacy.epsilon'?"),
-        ({"algorithm.learning_rate": 1.0}, "algorithm.learning_rate: does not belong to name private_ucb_vi, got "),
+        (
+            {"algorithm.learning_rate": 1.0},
+            "algorithm.learning_rate: does not belong to name private_ucb_vi, got 1.0; ",
+        ),
         ({"seeds": 3}, "seeds: must not be in param_space: a trial has one seed, got 3; vary seed instead"),
         ({"name.x": 3}, "name.x: name must be a mapping to have keys, got 'tuned'; set name itself"),
         ({"privacy.epsilon": -1.0}, "privacy.epsilon: must"),
-        ({"privacy": {"grid_search": [{"model": "none"}, {"model": "jdp", "epsilon": 1.0}]}}, "config: must be one"),
+        (
+            {"privacy": {"grid_search": [{"model": "none"}, {"model": "jdp", "epsilon": 1.0}]}},
+            "config: must be one cell",
+        ),
     ],
     ids=str,
 )

@@ -74,6 +74,8 @@ class _ModulePolicy(torch.nn.Module):
         """Return actions for observations float32[n, o], drawn with `rng`, or the most probable ones."""
         write_parameters(self.module, theta)
         self.module.eval()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)  # of other devices, too: draws of earlier users must not reach these
 
         def act(seen: NDArray[np.float32]) -> NDArray[Any]:
             batch = {Columns.OBS: self._rows(torch.as_tensor(seen))}

@@ -166,7 +166,7 @@ def torch_update(
         for buffer, first in zip(module.buffers(), first_buffers, strict=True):
             buffer.copy_(first)
         with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(int(np.random.SeedSequence((*key, submission, 1)).generate_state(1)[0]))
+            torch.manual_seed(int(np.random.SeedSequence((*key, submission, 1)).generate_state(1)[0]))
             episode = play(env, module, alpha, config.acting == "sampled", rng, {"agent": agent_id})
             if config.reports == "gradient":
                 out[:] = loss_gradient(module, episode, config)

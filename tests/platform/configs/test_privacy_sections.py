@@ -61,7 +61,10 @@ def test_a_cell_written_as_yaml_is_the_same_cell(tmp_path: Path) -> None:
             {"release": True, "privacy": LDP | {"mechanism": "privunit", "release_scores": "none"}},
             "release: must be false with mechanism privunit, got True; its guarantee is for real numbers: write",
         ),
-        ({"release": True, "privacy": NONE}, "release: must be false with model none, got True; choose model jdp"),
+        (
+            {"release": True, "privacy": NONE},
+            "release: must be false with model none, got True; choose model jdp or ldp",
+        ),
         (message_cases.raw(LAPLACE, env={"name": "riverswim"}), "env: must be a linear mixture MDP with"),
         *(
             (

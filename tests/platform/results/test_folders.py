@@ -81,7 +81,9 @@ def test_a_damaged_summary_is_reported_in_one_line(content: str, tmp_path: Path)
 
 
 def test_a_sweep_that_was_killed_has_no_summary_yet(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"summary\.csv: must exist, .* when a sweep ends, got 'no file'; res"):
+    with pytest.raises(
+        UserError, match=r"summary\.csv: must exist, and is written when a sweep ends, got 'no file'; res"
+    ):
         SweepLayout(tmp_path, "killed").summary()
 
 

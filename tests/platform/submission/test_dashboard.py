@@ -96,7 +96,10 @@ def test_nobody_listens(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("answer", [(200, b"<html>"), (200, {"version": 1}), (404, "none"), (500, b"")])
 def test_another_server(answer: tuple[int, object]) -> None:
-    with serving(Stub({"/api/version": answer})) as url, pytest.raises(UserError, match="be Ray's dashboard") as told:
+    with (
+        serving(Stub({"/api/version": answer})) as url,
+        pytest.raises(UserError, match="must be Ray's dashboard") as told,
+    ):
         Dashboard(url)
     assert "\n" not in str(told.value)
 
@@ -129,7 +132,9 @@ def test_the_token_is_found_where_ray_looks(place: str, monkeypatch: pytest.Monk
     assert stub.asked[-1] == ("/api/version", f"Bearer {TOKEN}")
 
 
-@pytest.mark.parametrize(("mine", "said"), [(None, "none was found"), ("another", "refuses the"), ("a b", "word")])
+@pytest.mark.parametrize(
+    ("mine", "said"), [(None, "none was found"), ("another", "refuses the token"), ("a b", "word")]
+)
 def test_a_missing_or_wrong_token(mine: str | None, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if mine is not None:
         monkeypatch.setenv("RAY_AUTH_TOKEN", mine)

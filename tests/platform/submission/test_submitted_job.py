@@ -80,7 +80,10 @@ def test_one_node_may_have_a_database(tmp_path: Path) -> None:
     [
         (None, "must be given for a cluster, got None; name a folder that all nodes see, e.g. --storage /shared/dprl"),
         ("shared/dprl", "must be an absolute path, the same on every node, got 'shared/dprl'; write e.g. --storage /"),
-        ("s3://bucket/dprl", "must be a folder that every node sees, got 's3://bucket/dprl'; mount it and give its "),
+        (
+            "s3://bucket/dprl",
+            "must be a folder that every node sees, got 's3://bucket/dprl'; mount it and give its path",
+        ),
         ("file://", "must be a folder that every node sees, got 'file://'; mount it"),
     ],
 )

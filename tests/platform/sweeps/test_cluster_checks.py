@@ -62,7 +62,9 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch:
         raise OSError(errno.EROFS, "Read-only file system")
 
     monkeypatch.setattr(os, "open", refused)
-    with pytest.raises(UserError, match=r"^--storage: must be a folder .* \(Read-only file system\), got "):
+    with pytest.raises(
+        UserError, match=r"^--storage: must be a folder that can be written \(Read-only file system\), got "
+    ):
         require_shared(tmp_path / "new")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 

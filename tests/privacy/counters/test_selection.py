@@ -114,7 +114,9 @@ def test_what_does_not_fit_in_memory_is_refused_with_reasons() -> None:
 
 
 def test_nothing_possible_is_refused_with_reasons() -> None:
-    with pytest.raises(ValueError, match=r"^counter: buffered_toeplitz takes gaussian .*, which needs a delta above 0"):
+    with pytest.raises(
+        ValueError, match=r"^counter: buffered_toeplitz takes gaussian noise only, which needs a delta above 0"
+    ):
         choose(("buffered_toeplitz",), (Laplace,), 1.0, 0.0, ROW, 100, 10)
     with pytest.raises(ValueError, match="buffered_toeplitz with gaussian: delta must be above 0"):
         choose(("buffered_toeplitz",), REAL, 1.0, 0.0, ROW, 100, 10)

@@ -256,7 +256,7 @@ def test_a_ledger_starts_from_its_journal() -> None:
     second.charge(10, 10)
     assert journal.attempts == [10]
     journal.attempts = [16]
-    with pytest.raises(LedgerError, match="has 16 submissions of 15"):
+    with pytest.raises(LedgerError, match="the journal or certificate has 16 submissions of 15"):
         agents(journal=journal)
 
 
