@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.harness import PLANNED_EPISODES, PRIVACY, Blocks, Model, Row, built, command_line, race, repeated, trust
-from benchmarks.naive_dp_nash_vi import NaiveNashVI, Settings
+from benchmarks.harness import PRIVACY, Blocks, Model, Row, built, command_line, race, repeated, trust
+from benchmarks.naive_dp_nash_vi import NaiveNashVI
 from dprl.algorithms import DPNashVIConfig
 from dprl.envs.games import RandomGame
 
@@ -44,8 +44,7 @@ def against_linprog(case: Case, bonus: str, model: Model, start: int) -> Row:
     game, chosen = case.spec.build(), BONUSES[bonus]
     learner = built(chosen, game, trust(model, EPSILON))
     learner.learn(start)
-    settings = Settings.of(learner.privatizer, chosen)
-    program = NaiveNashVI(game, PLANNED_EPISODES, settings, np.random.default_rng(0))
+    program = NaiveNashVI(game, learner, np.random.default_rng(0))
     program.jump_to(start)
     times = race(learner.learn, case.ours, repeated(program.episode), case.linprog)
     mixed = float((np.asarray(learner.policy).max(axis=(2, 3)) < 1.0).mean())

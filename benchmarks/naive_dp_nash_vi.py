@@ -6,35 +6,18 @@ Paper: [QW24] Algorithm 1.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import linprog
 
-from benchmarks.naive_ucb_vi import Counts, Floats, Integers, NaiveLearner, NoiseSettings
-from dprl.algorithms import DPNashVIConfig
+from benchmarks.naive_ucb_vi import Counts, Floats, Integers, NaiveLearner
+from dprl.algorithms import TabularLearner
 from dprl.envs.games import MarkovGame
-from dprl.privacy import CountPrivatizer
 
 # The tightest tolerances of HiGHS; the default 1e-7 is as large as the perturbation that chooses among equilibria.
 _TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _INFEASIBLE = 2
-
-
-@dataclass(frozen=True)
-class Settings(NoiseSettings):
-    """Noise and bonus, with the precision E that the planner knows; bonus_scale multiplies gamma + Gamma."""
-
-    error: float = 0.0
-    c1: float = 1.0
-    c2: float = 1.0
-
-    @classmethod
-    def of(cls, private: CountPrivatizer, chosen: DPNashVIConfig) -> Settings:
-        """Return the settings of our implementation; no count has an error above E/4."""
-        error = 4.0 * chosen.precision_scale * max(private.precision(chosen.beta / 3.0).values())
-        return cls.matching(private, chosen, error=error, c1=chosen.c1, c2=chosen.c2)
 
 
 class Plan(NamedTuple):
@@ -87,17 +70,20 @@ def equilibrium_by_linprog(upper: Floats, lower: Floats, ties: Floats | float = 
 class NaiveNashVI(NaiveLearner):
     """DP-Nash-VI with both linear programmes solved by linprog: eq. (8) for every row, an equilibrium for every state.
 
-    game: the simulator; n_users: the planned number of episodes K (it enters iota). output: the policy
-    [H,S,A,B] with the smallest gap so far, uniform until a gap falls below H.
+    game: the simulator. ours: our learner; iota has its planned number of episodes K. output: the policy [H,S,A,B] with
+    the smallest gap so far, uniform until a gap falls below H.
     """
 
-    def __init__(self, game: MarkovGame, n_users: int, settings: Settings, rng: np.random.Generator) -> None:
+    def __init__(self, game: MarkovGame, ours: TabularLearner, rng: np.random.Generator) -> None:
         # Rewards are known, so none are counted.
         zeros = Counts(np.zeros(game.rewards.shape), np.zeros(game.transitions.shape), np.zeros(0))
-        super().__init__(game.joint, zeros, settings, rng)
-        self.game, self.settings = game, settings
+        super().__init__(game.joint, zeros, ours, rng)
+        config: Any = self.config
+        self.game, self.c1, self.c2 = game, config.c1, config.c2
+        # E: no count has an error above E/4.
+        self.error = 4.0 * config.precision_scale * max(ours.privatizer.precision(config.beta / 3.0).values())
         self.horizon, self.n_states, self.n_max, self.n_min = game.rewards.shape
-        self.iota = math.log(30 * game.rewards.size * n_users / settings.beta)
+        self.iota = math.log(30 * game.rewards.size * ours.episodes / config.beta)
         self.policy: Floats = np.full(game.rewards.shape, 1.0 / (self.n_max * self.n_min))
         self.output, self.smallest_gap = self.policy, float(self.horizon)
 
@@ -117,7 +103,7 @@ class NaiveNashVI(NaiveLearner):
 
     def plan(self, private: Counts) -> Plan:
         """Optimistic and pessimistic value iteration on the private counts."""
-        error, shape = self.settings.error, self.game.rewards.shape
+        error, shape = self.error, self.game.rewards.shape
         nearest = self.nearest_counts(private.transitions, private.visits)
         transitions = nearest + error / (2.0 * self.n_states)
         visits = transitions.sum(axis=-1)
@@ -135,11 +121,11 @@ class NaiveNashVI(NaiveLearner):
 
     def nearest_counts(self, transitions: Floats, visits: Floats) -> Floats:
         """Eq. (8) for every (h, s, a, b): transitions [H,S,A,B,S'] to visits [H,S,A,B]."""
-        if self.settings.trust_model == "none":
+        if self.trust_model == "none":
             return transitions
         nearest = np.zeros(transitions.shape)
         for cell in np.ndindex(visits.shape):
-            nearest[cell], _ = nearest_by_linprog(transitions[cell], float(visits[cell]), self.settings.error / 4.0)
+            nearest[cell], _ = nearest_by_linprog(transitions[cell], float(visits[cell]), self.error / 4.0)
         return nearest
 
     def q_of_step(
@@ -153,21 +139,21 @@ class NaiveNashVI(NaiveLearner):
         rewards, cap = self.game.rewards[h], self.horizon - h
         visited = visits > 0.0
         probabilities = transitions / np.where(visited, visits, 1.0)[..., None]
-        bonus = self.settings.bonus_scale * self.bonus(probabilities, np.where(visited, visits, 1.0), upper, lower)
+        bonus = self.config.bonus_scale * self.bonus(probabilities, np.where(visited, visits, 1.0), upper, lower)
         upper_q = np.minimum(rewards + probabilities @ upper + bonus, cap)
         lower_q = np.maximum(rewards + probabilities @ lower - bonus, 0.0)
         return np.where(visited, upper_q, cap), np.where(visited, lower_q, 0.0)
 
     def bonus(self, probabilities: Floats, visits: Floats, upper: Floats, lower: Floats) -> Floats:
         """gamma + Gamma [S,A,B] at P~ [S,A,B,S'] and N~ [S,A,B]."""
-        settings, horizon, n_states = self.settings, self.horizon, self.n_states
+        horizon, n_states = self.horizon, self.n_states
         middle = (upper + lower) / 2.0
         variance = np.maximum(probabilities @ middle**2 - (probabilities @ middle) ** 2, 0.0)
-        gamma = settings.c1 / horizon * (probabilities @ (upper - lower))
+        gamma = self.c1 / horizon * (probabilities @ (upper - lower))
         of_variance = np.sqrt(variance * self.iota / visits)
-        of_privacy = horizon * n_states * settings.error * self.iota / visits
+        of_privacy = horizon * n_states * self.error * self.iota / visits
         of_samples = horizon**2 * n_states * self.iota / visits
-        bonus: Floats = gamma + settings.c2 * (of_variance + of_privacy + of_samples)
+        bonus: Floats = gamma + self.c2 * (of_variance + of_privacy + of_samples)
         return bonus
 
     def equilibrium(self, upper_q: Floats, lower_q: Floats) -> Floats:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.naive_ucb_vi import Counts, Floats, NaiveUCBVI, Settings
+from benchmarks.naive_ucb_vi import Counts, Floats, NaiveUCBVI
+from dprl.algorithms import TabularLearner
 from dprl.envs import FiniteMDP
 
 
@@ -18,11 +19,10 @@ class NaiveUCBPO(NaiveUCBVI):
     the paper's algorithm. This works for some thousand episodes, until one falls below the smallest float.
     """
 
-    def __init__(self, mdp: FiniteMDP, n_users: int, settings: Settings, rng: np.random.Generator) -> None:
-        super().__init__(mdp, n_users, settings, rng)
-        cells = mdp.n_states * mdp.n_actions * n_users * mdp.horizon
-        self.log_term_of_transitions = np.sqrt(4.0 * mdp.n_states * np.log(6 * cells / settings.beta))
-        self.eta = np.sqrt(2.0 * np.log(mdp.n_actions) / (mdp.horizon**2 * n_users))
+    def __init__(self, mdp: FiniteMDP, ours: TabularLearner, rng: np.random.Generator) -> None:
+        super().__init__(mdp, ours, rng)
+        self.log_term_of_transitions = np.sqrt(4.0 * mdp.n_states * np.log(6 * self.cells / self.config.beta))
+        self.eta = np.sqrt(2.0 * np.log(mdp.n_actions) / (mdp.horizon**2 * ours.episodes))
         self.policy = np.full(mdp.rewards.shape, 1.0 / mdp.n_actions)
         self.q = np.zeros(mdp.rewards.shape)
 

@@ -8,53 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from dprl.algorithms import TabularConfig
+from dprl.algorithms import TabularLearner
 from dprl.envs import FiniteMDP
-from dprl.privacy import CountPrivatizer
-from dprl.privacy.base import TrustModel
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class NoiseSettings:
-    """Noise of the privatizer, and the scale and failure probability of the bonus.
-
-    noise_scale: of each Laplace draw, one per tree node and cell (jdp) or per user and cell (ldp).
-    """
-
-    trust_model: TrustModel = "none"
-    noise_scale: float = 0.0
-    bonus_scale: float = 1.0
-    beta: float = 0.1
-
-    @classmethod
-    def matching(cls, privatizer: CountPrivatizer, chosen: TabularConfig[Any], **further: float) -> Self:
-        """Return the settings of our implementation."""
-        noise = privatizer.query.law
-        scale = 0.0 if noise is None else noise.scale
-        return cls(privatizer.trust_model, scale, chosen.bonus_scale, chosen.beta, **further)
-
-
-@dataclass(frozen=True)
-class Settings(NoiseSettings):
-    """Noise and bonus, with the precisions E1 and E2 that the planner knows."""
-
-    visits_error: float = 0.0
-    transitions_error: float = 0.0
-
-    @classmethod
-    def of(cls, privatizer: CountPrivatizer, chosen: TabularConfig[Any]) -> Settings:
-        """Return the settings of our implementation."""
-        bounds, scale = privatizer.precision(chosen.beta), chosen.precision_scale
-        visits, transitions = scale * max(bounds["visits"], bounds["rewards"]), scale * bounds["transitions"]
-        return cls.matching(privatizer, chosen, visits_error=visits, transitions_error=transitions)
 
 
 @dataclass
@@ -87,14 +49,17 @@ class NaiveLearner:
 
     Separate sums give the same releases without the partial sums of the tree. jdp: the binary counter of Chan, Shi and
     Song (2011), one active node per level; ldp: one draw per user and cell. mdp: the simulator; of a game its joint
-    MDP. uniforms: those that the roll-out still uses instead of `rng`.
+    MDP. ours: our learner; config and scale of noise are the same. uniforms: those that the roll-out still uses instead
+    of `rng`.
     """
 
     uniforms: Iterator[float] = iter(())
 
-    def __init__(self, mdp: FiniteMDP, zeros: Counts, noise: NoiseSettings, rng: np.random.Generator) -> None:
+    def __init__(self, mdp: FiniteMDP, zeros: Counts, ours: TabularLearner, rng: np.random.Generator) -> None:
         self.mdp, self.counts, self.local_noise = mdp, 1.0 * zeros, 1.0 * zeros
-        self.trust_model, self.noise_scale, self.rng = noise.trust_model, noise.noise_scale, rng
+        law = ours.privatizer.query.law
+        self.trust_model, self.noise_scale = ours.privatizer.trust_model, 0.0 if law is None else law.scale
+        self.config, self.rng = ours.config, rng
         self.nodes: dict[int, Counts] = {}
         self.episodes_done = 0
 
@@ -154,16 +119,17 @@ class NaiveLearner:
 class NaiveUCBVI(NaiveLearner):
     """Private-UCB-VI, one NumPy call per step and formula.
 
-    mdp: the simulator; users observe its known rewards. n_users: the planned number of episodes K; it enters the
-    bonus. settings: noise and precision. policy: the one of the next episode.
+    mdp: the simulator; users observe its known rewards. ours: our learner; the bonus has its planned number of episodes
+    K and its precisions E1 and E2. policy: the one of the next episode.
     """
 
-    def __init__(self, mdp: FiniteMDP, n_users: int, settings: Settings, rng: np.random.Generator) -> None:
-        super().__init__(mdp, Counts.zeros(mdp), settings, rng)
-        self.settings = settings
+    def __init__(self, mdp: FiniteMDP, ours: TabularLearner, rng: np.random.Generator) -> None:
+        super().__init__(mdp, Counts.zeros(mdp), ours, rng)
+        bounds, scale = ours.privatizer.precision(self.config.beta), self.config.precision_scale
+        self.e1, self.e2 = scale * max(bounds["visits"], bounds["rewards"]), scale * bounds["transitions"]
         self.optimum = mdp.optimal_start_value()
-        cells = mdp.n_states * mdp.n_actions * n_users * mdp.horizon
-        self.log_term = self.log_term_of_transitions = np.sqrt(2.0 * np.log(4 * cells / settings.beta))
+        self.cells = mdp.n_states * mdp.n_actions * ours.episodes * mdp.horizon
+        self.log_term = self.log_term_of_transitions = np.sqrt(2.0 * np.log(4 * self.cells / self.config.beta))
         self.policy: Integers | Floats = np.zeros((mdp.horizon, mdp.n_states), dtype=np.int64)
 
     def episode(self) -> float:
@@ -176,17 +142,17 @@ class NaiveUCBVI(NaiveLearner):
 
     def bonus(self, denominator: Floats) -> Floats:
         """The exploration bonus at D = max(1, N~ + E1), same shape."""
-        n_states, e1, e2 = self.mdp.n_states, self.settings.visits_error, self.settings.transitions_error
+        n_states, e1, e2 = self.mdp.n_states, self.e1, self.e2
         of_rewards = self.log_term / np.sqrt(denominator) + 3.0 * e1 / denominator
         of_transitions = self.log_term_of_transitions / np.sqrt(denominator) + (n_states * e2 + 2.0 * e1) / denominator
-        bonus: Floats = self.settings.bonus_scale * (of_rewards + self.mdp.horizon * of_transitions)
+        bonus: Floats = self.config.bonus_scale * (of_rewards + self.mdp.horizon * of_transitions)
         return bonus
 
     def optimistic_q(self, private: Counts) -> Callable[[int, Floats], Floats]:
         """A function of a step and the values [S] after it; it returns the optimistic Q [S,A] of that step."""
 
         def of_step(h: int, values: Floats) -> Floats:
-            denominator = np.maximum(1.0, private.visits[h] + self.settings.visits_error)
+            denominator = np.maximum(1.0, private.visits[h] + self.e1)
             rewards = private.rewards[h] / denominator
             transitions = private.transitions[h] / denominator[:, :, None]
             q: Floats = rewards + transitions @ values + self.bonus(denominator)

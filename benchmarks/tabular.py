@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.harness import PLANNED_EPISODES, PRIVACY, Blocks, Model, Row, built, command_line, race, repeated, trust
+from benchmarks.harness import PRIVACY, Blocks, Model, Row, built, command_line, race, repeated, trust
 from benchmarks.naive_ucb_po import NaiveUCBPO
-from benchmarks.naive_ucb_vi import NaiveUCBVI, Settings
+from benchmarks.naive_ucb_vi import NaiveUCBVI
 from dprl.algorithms import PrivateUCBPOConfig, PrivateUCBVIConfig, TabularMDPConfig
 from dprl.envs import FiniteMDP, RandomMDP, RiverSwim
 
@@ -60,8 +60,7 @@ def against_numpy(config: TabularMDPConfig, case: Case, model: Model, start: int
     mdp = case.build()
     learner = built(config, mdp, trust(model))
     learner.learn(start)
-    settings = Settings.of(learner.privatizer, config)
-    program = SUBJECTS[config](mdp, PLANNED_EPISODES, settings, np.random.default_rng(0))
+    program = SUBJECTS[config](mdp, learner, np.random.default_rng(0))
     program.jump_to(start)
     times = race(learner.learn, case.ours, repeated(program.episode, warm=20), case.naive)
     return {"algorithm": config.name, "MDP": case.label, "privacy": PRIVACY[model], **times}

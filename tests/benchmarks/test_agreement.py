@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.harness import Model, trust
-from benchmarks.naive_ucb_vi import Counts, NaiveUCBVI, Settings
+from benchmarks.naive_ucb_vi import Counts
 from benchmarks.tabular import SUBJECTS
 from dprl.algorithms import TabularLearner, TabularMDPConfig
 from dprl.envs import FiniteMDP, RiverSwim
@@ -34,11 +34,6 @@ def build(
     return settings.build(mdp, privatizer, episodes, streams), streams
 
 
-def numpy_twin(program: type[NaiveUCBVI], learner: TabularLearner, mdp: FiniteMDP, seed: int) -> NaiveUCBVI:
-    settings = Settings.of(learner.privatizer, learner.config)
-    return program(mdp, learner.episodes, settings, np.random.default_rng(seed))
-
-
 def released(mdp: FiniteMDP, privatizer: CountPrivatizer) -> Counts:
     """Our private counts in the yardstick's layout: ours hold a step's transitions as [S', S, A]."""
     counts = privatizer.release()
@@ -56,7 +51,7 @@ def released(mdp: FiniteMDP, privatizer: CountPrivatizer) -> Counts:
 def test_without_noise_both_make_the_same_moves(mdp: FiniteMDP, config: TabularMDPConfig) -> None:
     episodes = 1000
     ours, streams = build(config, mdp, "none", episodes, seed=1)
-    theirs = numpy_twin(SUBJECTS[config], ours, mdp, seed=0)
+    theirs = SUBJECTS[config](mdp, ours, np.random.default_rng(0))
     draws_a_step = 1 if config is UCB_VI else 2
     uniforms = np.empty(draws_a_step * mdp.horizon + 1)
     policies = set()
@@ -76,7 +71,7 @@ def test_without_noise_both_make_the_same_moves(mdp: FiniteMDP, config: TabularM
 def test_the_same_private_counts_give_the_same_plan(model: Model, config: TabularMDPConfig) -> None:
     mdp, episodes = small_mdp(), 300
     ours, _ = build(config, mdp, model, episodes, seed=2)
-    planner = numpy_twin(SUBJECTS[config], ours, mdp, seed=0)
+    planner = SUBJECTS[config](mdp, ours, np.random.default_rng(0))
     policies = set()
     for k in range(episodes):
         planner.policy = planner.plan(released(mdp, ours.privatizer))

@@ -8,8 +8,10 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.naive_dp_nash_vi import Settings, equilibrium_by_linprog, nearest_by_linprog
+from benchmarks.harness import built, trust
+from benchmarks.naive_dp_nash_vi import equilibrium_by_linprog, nearest_by_linprog
 from benchmarks.naive_ucb_vi import Floats
+from dprl.algorithms import DPNashVIConfig
 from dprl.envs.games import MarkovGame
 from dprl.envs.games.equilibria import coarse_correlated_equilibrium, equilibrium_scratch
 from tests.algorithms.dp_nash_vi.oracle import OurChoiceNashVI, nearest_closed_form, pure_equilibrium
@@ -85,7 +87,7 @@ def test_our_kernel_and_linprog_choose_the_same(shape: tuple[int, int]) -> None:
     rng = np.random.default_rng(3)
     game = MarkovGame("game", np.ones((1, 1, *shape, 1)), np.zeros((1, 1, *shape)), np.ones(1))
     chooser, scratch, policy = (
-        OurChoiceNashVI(game, 1000, Settings(), rng),
+        OurChoiceNashVI(game, built(DPNashVIConfig(), game, trust("none"), 1000), rng),
         equilibrium_scratch(*shape),
         np.zeros(shape),
     )

@@ -11,8 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import games, naive_dp_nash_vi, naive_ucb_vi, rlberry, tabular
+from benchmarks import games, rlberry, tabular
 from benchmarks.harness import PRIVACY, Blocks, Model, Row, built, command_line, trust
+from benchmarks.naive_dp_nash_vi import NaiveNashVI
+from benchmarks.naive_ucb_vi import NaiveUCBVI
 from dprl.algorithms import DPNashVIConfig
 from dprl.envs import FiniteMDP, RiverSwim
 from dprl.envs.games import RandomGame
@@ -42,10 +44,8 @@ def test_the_command_prints_tables_and_writes_json(
 
 def test_numpys_program_has_the_certified_noise() -> None:
     """Three families of counts, two changed cells a step, and a tree of 10 levels."""
-    mdp, config = RiverSwim(n_states=3, horizon=4).build(), next(iter(tabular.SUBJECTS))
-    central, local = (
-        naive_ucb_vi.Settings.of(built(config, mdp, trust(model), 1000).privatizer, config) for model in games.MODELS
-    )
+    mdp, config, rng = RiverSwim(n_states=3, horizon=4).build(), next(iter(tabular.SUBJECTS)), np.random.default_rng(0)
+    central, local = (NaiveUCBVI(mdp, built(config, mdp, trust(model), 1000), rng) for model in games.MODELS)
     assert central.noise_scale == pytest.approx(6 * 4 * 10)
     assert local.noise_scale == pytest.approx(6 * 4)
 
@@ -56,15 +56,14 @@ def test_linprogs_program_has_the_certified_noise_and_precision() -> None:
     game = RandomGame(n_states=3, n_max_actions=3, n_min_actions=2, horizon=3).build()
     wider = replace(chosen, precision_scale=3.0 * chosen.precision_scale)
 
-    def settings(config: DPNashVIConfig, model: Model) -> naive_dp_nash_vi.Settings:
-        privatizer = built(config, game, trust(model, games.EPSILON), 1000).privatizer
-        return naive_dp_nash_vi.Settings.of(privatizer, config)
+    def program(config: DPNashVIConfig, model: Model) -> NaiveNashVI:
+        return NaiveNashVI(game, built(config, game, trust(model, games.EPSILON), 1000), np.random.default_rng(0))
 
-    central, local, other = settings(chosen, "jdp"), settings(chosen, "ldp"), settings(wider, "jdp")
+    central, local, other = program(chosen, "jdp"), program(chosen, "ldp"), program(wider, "jdp")
     assert central.noise_scale == pytest.approx(4 * 3 * 10 / games.EPSILON)
     assert local.noise_scale == pytest.approx(4 * 3 / games.EPSILON)
     assert central.error > 4.0 * central.noise_scale * chosen.precision_scale
-    assert (central.bonus_scale, central.trust_model, local.trust_model) == (chosen.bonus_scale, "jdp", "ldp")
+    assert (central.config, central.trust_model, local.trust_model) == (chosen, "jdp", "ldp")
     assert other.error == pytest.approx(3.0 * central.error)
 
 

@@ -45,9 +45,9 @@ class OurChoiceNashVI(NaiveNashVI):
         self.ties = 1e-7 * tie_weights(self.n_max * self.n_min).reshape(self.n_max, self.n_min)
 
     def nearest_counts(self, transitions: Floats, visits: Floats) -> Floats:
-        if self.settings.trust_model == "none":
+        if self.trust_model == "none":
             return transitions
-        return nearest_closed_form(transitions, visits, self.settings.error / 4.0)
+        return nearest_closed_form(transitions, visits, self.error / 4.0)
 
     def equilibrium(self, upper_q: Floats, lower_q: Floats) -> Floats:
         pure = pure_equilibrium(upper_q, lower_q)

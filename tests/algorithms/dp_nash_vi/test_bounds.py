@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.naive_dp_nash_vi import NaiveNashVI, Settings
 from benchmarks.naive_ucb_vi import Counts
-from dprl.algorithms import DPNashVIConfig
 from dprl.envs.games import MarkovGame, RandomGame
 from dprl.privacy import CountPrivacy, Streams
 from dprl.privacy.randomness.bits import fill_uniform
@@ -124,11 +122,6 @@ def random_game(seed: int) -> MarkovGame:
     return MarkovGame("random", drawn.transitions, drawn.rewards, np.array([0.5, 0.3, 0.2]))
 
 
-def twin(program: type[NaiveNashVI], learner: Any, game: MarkovGame) -> NaiveNashVI:
-    settings = Settings.of(learner.privatizer, DPNashVIConfig(**SETTINGS))
-    return program(game, learner.episodes, settings, np.random.default_rng(0))
-
-
 def released(learner: Any, game: MarkovGame) -> Counts:
     """Private counts as the other program has them: ours hold a step's transitions as [S', S, A, B]."""
     counts, shape = learner.privatizer.release(), game.rewards.shape
@@ -142,7 +135,7 @@ def released(learner: Any, game: MarkovGame) -> Counts:
 def test_without_noise_both_programs_make_the_same_moves(seed: int, learner: Learner) -> None:
     game, episodes = random_game(seed), 100
     ours = learner(game, episodes, name="dp_nash_vi", seed=seed, **SETTINGS)
-    theirs, key = twin(OurChoiceNashVI, ours, game), Streams(seed, "test").key("env")
+    theirs, key = OurChoiceNashVI(game, ours, np.random.default_rng(0)), Streams(seed, "test").key("env")
     uniforms, mixed = np.empty(2 * game.horizon + 1), 0
     for k in range(1, episodes + 1):
         done, plan = ours.learn(1), theirs.plan(theirs.private_counts())
@@ -167,7 +160,7 @@ def test_without_noise_both_programs_make_the_same_moves(seed: int, learner: Lea
 def test_plans_from_the_same_private_counts_are_the_same(privacy: Any, seed: int, learner: Learner) -> None:
     game = random_game(seed)
     ours = learner(game, 3000, privacy, name="dp_nash_vi", seed=seed, **SETTINGS)
-    theirs = twin(OurChoiceNashVI, ours, game)
+    theirs = OurChoiceNashVI(game, ours, np.random.default_rng(0))
     mixed = 0
     for k in range(40):
         ours.learn(60)
