@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numba import typeof
 
 from dprl.privacy import CountPrivatizer, SubmissionRange, UserRecord
 from dprl.privacy.base import Float64Array
@@ -49,10 +51,24 @@ def estimated(mechanism: VectorMechanism, messages: Sequence[Float64Array] | Flo
 
 def randomized(mechanism: VectorMechanism, vector: Float64Array, key: np.ndarray, number: int) -> Float64Array:
     """Return the message of submission `number` for a vector."""
+    return randomized_all(mechanism, vector, key, range(number, number + 1))[0]
+
+
+def randomized_all(
+    mechanism: VectorMechanism, vector: Float64Array, key: np.ndarray, numbers: Sequence[int]
+) -> Float64Array:
+    """Return the messages of submissions `numbers` for a vector, float64[k, m]."""
     noise = mechanism.vector_noise(key)
-    message = np.empty(noise.message_length)
-    fill_message(message, vector, noise, number)
-    return message
+    messages = np.empty((len(numbers), noise.message_length))
+    fill = typed(fill_message, messages[0], vector, noise, numbers[0])
+    for message, number in zip(messages, numbers, strict=True):
+        fill(message, vector, noise, number)
+    return messages
+
+
+def typed(kernel: Any, *arguments: object) -> Any:
+    """Return a kernel for arguments of these types, without the search for them that each call begins with."""
+    return kernel.dispatcher.compile(tuple(map(typeof, arguments))) if hasattr(kernel, "dispatcher") else kernel
 
 
 def gram_messages(

@@ -29,7 +29,7 @@ from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.queries.gradients import receive, submit
 from dprl.privacy.queries.linear_statistics import add_statistics, correction_row, gram_row, send_statistics
-from tests.privacy.sending import part_of
+from tests.privacy.sending import part_of, typed
 
 D, B, N = 5, 4, 11
 LAYOUT = StatisticsLayout(horizon=4, dimension=3, n_messages=2, n_agents=2, reward_dimension=2)
@@ -46,9 +46,11 @@ def outputs(privatizer: GradientPrivatizer, given: np.ndarray, first: int = 1) -
     """The server's output after each message, float64[n, d]."""
     privatizer.charge(first, first + len(given) - 1)
     out = np.full(given.shape, np.nan)
+    channel = privatizer.channel
+    send, read = typed(submit, channel, given[0], first), typed(receive, channel, out[0])
     for row, gradient in enumerate(given):
-        submit(privatizer.channel, gradient, first + row)
-        receive(privatizer.channel, out[row])
+        send(channel, gradient, first + row)
+        read(channel, out[row])
     return out
 
 

@@ -29,6 +29,7 @@ from dprl.privacy.mechanisms.reports import (
 from dprl.privacy.mechanisms.sampling import Noise, fill_noise
 from dprl.privacy.randomness.bits import fill_bits
 from dprl.privacy.randomness.streams import Streams
+from tests.privacy.sending import typed
 
 # Randomized response: the exact coin.
 
@@ -111,8 +112,9 @@ def reports(encoding: OneHotEncoding, seed: int, hot: int = 3, users: int = USER
     """One report a row."""
     width = getattr(encoding, "width", CELLS)
     noise, out = noise_of(encoding, seed, hot), np.full((users, width), np.nan)
+    fill = typed(fill_noise, out[0], noise, np.uint64(0))
     for user in range(users):
-        fill_noise(out[user], noise, np.uint64(user * width))
+        fill(out[user], noise, np.uint64(user * width))
     return out
 
 

@@ -20,7 +20,7 @@ from dprl.privacy.randomness.bits import CHACHA20, fill_bits
 from dprl.privacy.randomness.exact import LIMBS, RESERVED
 from dprl.privacy.randomness.streams import Streams
 from tests.privacy.clipped_vectors import clipped, whole_units
-from tests.privacy.sending import estimated, randomized
+from tests.privacy.sending import estimated, randomized, randomized_all
 from tests.without_compiler import printed_without_compiler
 
 # Randomizers of vectors: the contract of all of them, then the two that clip and add noise.
@@ -80,7 +80,7 @@ def test_numbers_that_are_not_finite_count_as_zero(mechanism: VectorMechanism) -
 
 def test_a_message_is_a_function_of_stream_and_number(mechanism: VectorMechanism) -> None:
     vector = VECTOR
-    messages = [randomized(mechanism, vector, KEY, number) for number in range(200)]
+    messages = randomized_all(mechanism, vector, KEY, range(200))
     assert np.array_equal(randomized(mechanism, vector, KEY, 7), messages[7])
     other = Streams(1, "gradients").key("user_noise")
     assert not np.array_equal(randomized(mechanism, vector, other, 7), messages[7])
@@ -92,7 +92,7 @@ def test_additive_noise_of_neighbouring_numbers_shares_no_word(name: str) -> Non
     # Messages of zero, one after the other, are one stretch of the stream's noise.
     mechanism = MECHANISMS[name]
     noise = mechanism.vector_noise(KEY)
-    messages = np.concatenate([randomized(mechanism, np.zeros(DIMENSION), KEY, number) for number in range(5)])
+    messages = _noise(mechanism, 5)
     stretch = np.empty(5 * DIMENSION)
     fill_noise(stretch, noise.noise, np.uint64(0))
     assert np.array_equal(messages, stretch * (noise.grid or 1.0))
@@ -117,7 +117,7 @@ def test_the_estimate_is_unbiased_and_its_noise_as_large_as_stated(name: str) ->
     mechanism, n = MECHANISMS[name], 6000 if name.endswith("grid") else 20_000
     vector = np.linspace(-1.0, 1.5, DIMENSION)
     vector *= 1.0 / np.linalg.norm(vector) if name.startswith("privunit") else 0.02
-    estimates = estimated(mechanism, [randomized(mechanism, vector, KEY, i) for i in range(n)])
+    estimates = estimated(mechanism, randomized_all(mechanism, vector, KEY, range(n)))
     # The paper's estimate of random signs has the mean d_hat tanh(x / 2) g.
     gain = 1.0
     if isinstance(mechanism, ProjectedRandomSign):
@@ -148,8 +148,7 @@ def test_messages_without_the_compiler_are_the_same() -> None:
 
 
 def _noise(mechanism: VectorMechanism, n: int) -> np.ndarray:
-    vector = np.zeros(mechanism.dimension)
-    return np.concatenate([randomized(mechanism, vector, KEY, i) for i in range(n)])
+    return randomized_all(mechanism, np.zeros(mechanism.dimension), KEY, range(n)).ravel()
 
 
 @pytest.mark.parametrize("exact", [False, True])
@@ -256,7 +255,7 @@ CAP_KEY = Streams(0, "privunit").key("user_noise")
 
 
 def _messages(mechanism: PrivUnit, vector: np.ndarray, n: int, first: int = 0) -> np.ndarray:
-    return np.array([randomized(mechanism, vector, CAP_KEY, first + i) for i in range(n)])
+    return randomized_all(mechanism, vector, CAP_KEY, range(first, first + n))
 
 
 def _direction(d: int, seed: int = 0) -> np.ndarray:
@@ -474,8 +473,7 @@ def test_bits_have_the_probability_of_equation_24_and_no_other(epsilon: float, c
     mechanism = ProjectedRandomSign.calibrated(epsilon, 0.0, 15, clip)
     vector = np.random.default_rng(1).normal(size=15) * 0.4
     bits, u = [], []
-    for number in range(20_000):
-        message = randomized(mechanism, vector, SIGN_KEY, number)
+    for message in randomized_all(mechanism, vector, SIGN_KEY, range(20_000)):
         bits.append(message[:-2])
         u.append(np.clip(_projection(mechanism, message) @ vector, -clip, clip))
 
@@ -500,8 +498,7 @@ def test_worst_ratio_is_attained_by_opposite_saturated_vectors() -> None:
     vector, n = np.random.default_rng(2).normal(size=60), 4000
     for sign in (1.0, -1.0):
         told = 0
-        for number in range(n):
-            message = randomized(mechanism, sign * vector, SIGN_KEY, number)
+        for message in randomized_all(mechanism, sign * vector, SIGN_KEY, range(n)):
             told += int(np.sum((2 * message[:-2] - 1) * np.sign(_projection(mechanism, message) @ vector) == sign))
         assert abs(told - 2 * n * truth) < 5 * math.sqrt(2 * n * truth * (1 - truth))
 
