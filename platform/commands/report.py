@@ -44,7 +44,7 @@ def report(
     if as_json:
         say(json_text({"page": str(files[0]), "files": [str(file) for file in files], **found.data()}))
         return EXIT_DONE
-    say("\n".join([*(f"not finished: {line}" for line in found.missing), f"{answer_of(found.groups)}."]))
+    say("\n".join([*(f"not complete: {line}" for line in found.missing), f"{answer_of(found.groups)}."]))
     if (table := budget_table(found.groups)).body:
         write_table(sys.stdout, table)
     say(f"report    {files[0]}")

@@ -94,7 +94,7 @@ def test_the_answer_stands_before_its_figure_and_text_of_users_is_escaped(home: 
     parts = ["<h1>", "<figure>", 'id="budgets"', 'id="curves"', 'id="claims"', 'id="cells"', 'id="methods"']
     places = [page.index(part) for part in parts]
     assert places == sorted(places)
-    assert "Not finished." not in page
+    assert "Not complete." not in page
     assert "<b>&title" not in page
     assert "&lt;b&gt;&amp;title" in page
 
@@ -108,9 +108,9 @@ def test_what_is_not_finished_is_reported_with_what_resumes_it(copy: Path, capsy
     (lost / "finished.json").unlink()
     shown = output(capsys, copy, "small")
     failed = f"1 failed (logs in {folder / 'logs'}); resume with: {status['command']}\n"
-    assert f"not finished: small has 9 of 13 cells, {failed}" in shown
+    assert f"not complete: small has 9 of 13 cells, {failed}" in shown
     page = (folder / "report.html").read_text()
-    assert page.index("Not finished.") < page.index("<h1>")
+    assert page.index("Not complete.") < page.index("<h1>")
     assert len(pd.read_csv(folder / "report.csv")) == 9
 
 
