@@ -20,6 +20,7 @@ from dprl.privacy.base import Float64Array
 from tests.algorithms.cases import Learner, optimal_q
 
 HORIZON, STATES, ACTIONS = 4, 3, 2
+RUNS, BETA = 12, 0.2
 GAUSSIAN_COUNTER = CountPrivacy("jdp", 30.0, delta=1e-6, counter="buffered_toeplitz", families="one_hot")
 
 
@@ -172,13 +173,13 @@ def test_an_epochs_last_user_has_its_bounds_and_the_next_user_the_next_ones() ->
 
 
 def failures(learner: Learner, mdp: FiniteMDP, privacy: Any, episodes: int, **settings: Any) -> tuple[int, float]:
-    """How many of 25 runs have some V~_1(s) < V*_1(s) at one of 20 checks, and the distance of V~_1 from its cap.
+    """How many of RUNS runs have some V~_1(s) < V*_1(s) at one of 20 checks, and the distance of V~_1 from its cap.
 
     A run ends at the check that it fails. The scales are the theorems', not the tuned ones.
     """
     best, failed, gained = optimal_q(mdp).max(axis=1), 0, 0.0
     settings = {"name": "bernstein_vi", "preset": "proved", "replan_growth": 0.05, **settings}
-    for seed in range(25):
+    for seed in range(RUNS):
         algorithm: Any = learner(mdp, episodes, privacy, seed=seed, **settings)
         for _ in range(20):
             algorithm.learn(episodes // 20)
@@ -196,14 +197,14 @@ def failures(learner: Learner, mdp: FiniteMDP, privacy: Any, episodes: int, **se
     ids=["none", "jdp, Gaussian", "jdp, Laplace"],
 )
 def test_values_are_optimistic_where_they_are_below_their_caps(privacy: Any, episodes: int, learner: Learner) -> None:
-    # Theorem 1 at beta = 0.5: more failures than this have probability 1e-4 at most.
-    drawn, most = RandomMDP(n_states=3, n_actions=2, horizon=3, seed=2).build(), stats.binom.isf(1e-4, 25, 0.5)
-    failed, gained = failures(learner, drawn, privacy, episodes, beta=0.5)
+    # Theorem 1 at beta = BETA: more failures than this have probability 1e-4 at most.
+    drawn, most = RandomMDP(n_states=3, n_actions=2, horizon=3, seed=2).build(), stats.binom.isf(1e-4, RUNS, BETA)
+    failed, gained = failures(learner, drawn, privacy, episodes, beta=BETA)
     assert gained > 0.5
     assert failed <= most
-    assert failures(learner, drawn, privacy, episodes, beta=0.5, known_transitions=True)[0] <= most
+    assert failures(learner, drawn, privacy, episodes, beta=BETA, known_transitions=True)[0] <= most
     # The test can fail: without a bonus nearly every run is below V* somewhere.
-    assert failures(learner, drawn, privacy, episodes, beta=0.5, bonus_scale=0.0, precision_scale=0.0)[0] > most
+    assert failures(learner, drawn, privacy, episodes, beta=BETA, bonus_scale=0.0, precision_scale=0.0)[0] > most
 
 
 @pytest.mark.parametrize(
@@ -212,10 +213,10 @@ def test_values_are_optimistic_where_they_are_below_their_caps(privacy: Any, epi
     ids=["none", "jdp", "ldp"],
 )
 def test_values_of_pooled_counts_are_optimistic(privacy: Any, learner: Learner) -> None:
-    # Theorem 2 at beta = 0.5: more failures than this have probability 1e-4 at most.
+    # Theorem 2 at beta = BETA: more failures than this have probability 1e-4 at most.
     drawn = RandomMDP(n_states=3, n_actions=2, horizon=3, seed=6, stationary=True).build()
-    most = stats.binom.isf(1e-4, 25, 0.5)
-    settings: dict[str, Any] = {"beta": 0.5, "stationary": True}
+    most = stats.binom.isf(1e-4, RUNS, BETA)
+    settings: dict[str, Any] = {"beta": BETA, "stationary": True}
     failed, gained = failures(learner, drawn, privacy, 10_000, **settings)
     assert gained > 0.5
     assert failed <= most
