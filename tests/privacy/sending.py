@@ -51,7 +51,8 @@ def estimated(mechanism: VectorMechanism, messages: Sequence[Float64Array] | Flo
 
 def randomized(mechanism: VectorMechanism, vector: Float64Array, key: np.ndarray, number: int) -> Float64Array:
     """Return the message of submission `number` for a vector."""
-    return randomized_all(mechanism, vector, key, range(number, number + 1))[0]
+    (message,) = randomized_all(mechanism, vector, key, [number])
+    return np.asarray(message)
 
 
 def randomized_all(
