@@ -29,7 +29,7 @@ def names_of(page: Path) -> dict[str, Any]:
     """Run the blocks of Python of a page as one script and return what it defines."""
     code = "\n\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
     script, names = Path("script.py"), dict[str, Any](__name__="script")
-    script.write_text(re.sub(r"([12])00_000", r"\1_000", code).replace("seeds=5", "seeds=2"))
+    script.write_text(re.sub(r"seeds=\d", "seeds=2", re.sub(r"([12])00_000", r"\1_000", code)))
     exec(compile(script.read_text(), script.absolute(), "exec"), names)
     return names
 
