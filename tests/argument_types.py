@@ -1,6 +1,7 @@
 """Numba's types of a kernel's arguments, each made once: it makes those of all arrays of a tuple anew in every call.
 
-That took a third of the tests' processor time, because tests call kernels for one user or episode at a time.
+That took a third of the tests' processor time, because tests call kernels for one user or episode at a time. With this
+module Numba looks types of arrays, tuples and functions with an address up here; kernels and their types are the same.
 """
 
 from __future__ import annotations
@@ -14,13 +15,10 @@ from numba.experimental.function_type import typeof_function_type
 from numba.extending import typeof_impl
 
 _of_array, _of_tuple = typeof_impl.dispatch(np.ndarray), typeof_impl.dispatch(tuple)
-_arrays: dict[Any, Any] = {}
-_tuples: dict[Any, Any] = {}
-_functions: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+_arrays, _tuples, _functions = dict[Any, Any](), dict[Any, Any](), WeakKeyDictionary[Any, Any]()
 
 
 def _array(array: np.ndarray, context: object) -> Any:
-    """Return Numba's type of an array, which is a function of the key."""
     flags = array.flags
     key = type(array), array.dtype, array.ndim, flags.c_contiguous, flags.f_contiguous, flags.writeable
     if key not in _arrays:
@@ -29,7 +27,7 @@ def _array(array: np.ndarray, context: object) -> Any:
 
 
 def _tuple(values: tuple[Any, ...], context: object) -> Any:
-    """Return Numba's type of a tuple, by those of its items: equal types are one object, which lives on here."""
+    """Return the type by those of the items: equal types are one object, which lives on here."""
     parts = [typeof_impl(value, context) for value in values]
     key = type(values), *map(id, parts)
     if key not in _tuples:
@@ -43,7 +41,5 @@ def _function(function: Any, context: object) -> Any:
     return _functions[function]
 
 
-def keep_argument_types() -> None:
-    """Let Numba look arrays, tuples and functions with an address up here. Kernels and their types stay the same."""
-    for kind, look_up in ((np.ndarray, _array), (tuple, _tuple), (types.WrapperAddressProtocol, _function)):
-        typeof_impl.register(kind, look_up)
+for _kind, _look_up in ((np.ndarray, _array), (tuple, _tuple), (types.WrapperAddressProtocol, _function)):
+    typeof_impl.register(_kind, _look_up)

@@ -15,8 +15,8 @@ import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
+import tests.argument_types  # noqa: F401 - Numba asks it for types
 from dprl.platform.plugins import load_plugins
-from tests.argument_types import keep_argument_types
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -29,7 +29,6 @@ hypothesis.settings.register_profile("dprl", deadline=None)
 hypothesis.settings.load_profile("dprl")
 # Objects of libraries and of collected tests live until the end: looking through them takes seconds per process.
 gc.disable()
-keep_argument_types()
 # Before tests are collected, because contract suites cover all registered parts.
 load_plugins()
 
