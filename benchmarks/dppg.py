@@ -5,7 +5,7 @@ the way from random actions to PPO's score, the mean of its last three; two scor
 over 10 seeds has its exact 95 % interval, and a run that ended before the goal counts as infinite.
 
 Run from the repository's root, with one of the tasks below: python -m benchmarks.dppg CartPole-v1
-Trials and the table are in ./dprl_runs/dppg (or $DPRL_HOME/dppg), and the same command continues them.
+Trials and the table are in ./dprl_runs/dppg (or $DPRL_HOME/dppg). The same command trains those that are missing.
 """
 
 from __future__ import annotations
