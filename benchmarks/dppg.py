@@ -10,9 +10,9 @@ Trials and the table are in ./dprl_runs/dppg (or $DPRL_HOME/dppg). The same comm
 
 from __future__ import annotations
 
+import argparse
 import math
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -85,8 +85,11 @@ def table(found: dict[str, list[pd.DataFrame]], random: float) -> pd.DataFrame:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("task", choices=TASKS)
+    task = parser.parse_args().task
     folder = Path(os.environ.get("DPRL_HOME", "dprl_runs")).resolve() / "dppg"
-    runs = {name: curves(sys.argv[1], name, folder) for name in PRIVACY}
-    rows = table(runs, TASKS[sys.argv[1]][0])
-    rows.to_csv(folder / f"{sys.argv[1]}.csv", index=False)
+    runs = {name: curves(task, name, folder) for name in PRIVACY}
+    rows = table(runs, TASKS[task][0])
+    rows.to_csv(folder / f"{task}.csv", index=False)
     print(rows.to_string(index=False, float_format="{:,.0f}".format))
