@@ -24,7 +24,7 @@ from dprl.platform.reports.terminal import Table, facts_text, table_text
 from dprl.privacy import StatisticsLayout, StatisticsPrivacy
 from dprl.privacy.accounting.closed_forms import PrivacyCurve, RandomizedResponses, gaussian_mu
 from dprl.privacy.audits import message_probes as probes
-from dprl.privacy.audits.distinguishing_attack import Probe, audit_page, measure
+from dprl.privacy.audits.distinguishing_attack import ALPHA, Probe, audit_page, measure
 from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, Finding, Measurement, NoiseProof, proof_of
 from dprl.privacy.audits.message_probes import changed_cells, noisy_cells
 from dprl.privacy.audits.privatizer_probes import counter_prefixes
@@ -43,8 +43,6 @@ from dprl.privacy.mechanisms.vectors import ClippedLaplace
 from dprl.privacy.randomness.streams import Streams
 
 EPSILON, DELTA, HORIZON, EPISODES = 1.0, 1e-5, 5, 1000
-ALPHA = 0.05
-"""Bound on the probability that any of the measured bounds is wrong."""
 _CLIP, _NUMBERS, _SUBMISSIONS, _REWARD_FEATURES = 0.01, 8, 10, 3
 
 Guarantee = PrivacyCurve | NoiseProof
@@ -361,9 +359,9 @@ class Audit(NamedTuple):
 
 
 def audit_papers(seed: int = 0) -> Audit:
-    """Attack all claims; all measured bounds hold together with 95 % confidence."""
+    """Attack all claims; all measured bounds together are wrong with probability 1e-6 at most."""
     claims = paper_claims()
-    found = audit_page([one.finding for one in claims], seed, ALPHA)
+    found = audit_page([one.finding for one in claims], seed)
     return Audit([one._replace(finding=finding) for one, finding in zip(claims, found, strict=True)])
 
 
@@ -371,7 +369,7 @@ _HEAD = ("", "from", "noise as printed", "claimed", "pure", "at a delta", "by pr
 _TEXT = """\
 The papers' claims as found by running. epsilon = 1, H = 5, K = 1000 where nothing else is said.
 pure, at a delta: the pure epsilon, and an (epsilon, delta), of the noise; a..b: it lies between a and b.
-measured: lower bounds of epsilon, or of delta, from runs; all hold together with 95 % confidence.
+measured: lower bounds of epsilon, or of delta, from runs; all together are wrong with probability 1e-6 at most.
 * at a small instance of the same code, listed below
 
 {claims}

@@ -38,7 +38,6 @@ from dprl.privacy.randomness.streams import NoiseConfig
 from dprl.privacy.threat_models import SHUFFLE
 
 DEFAULT_RUNS = 50_000
-ALPHA = 0.05
 COUNT_PROBES = ((1, 3), (2, 5))
 """(H, K) of the probes of counts."""
 STATISTICS_PROBES = ((2, 2, 1), (3, 4, 2))
@@ -70,12 +69,13 @@ class _AuditedCell(NamedTuple):
 def audit_experiment(experiment: Experiment, runs: int = DEFAULT_RUNS, seed: int = 0) -> list[Finding]:
     """Return the findings on one cell: attacks on its noise, or the proof alone if there is no noise or no probe.
 
-    All measured bounds hold together with 95 % confidence. Raises ValueError if the settings do not fit together.
+    All measured bounds together are wrong with probability 1e-6 at most. Raises ValueError if the settings do not fit
+    together.
     """
     made: Any = experiment.privatizer()
     cell = _AuditedCell(experiment, made, claim_of(made), made.planned_ledger(), seed)
     attacks = _ATTACKS[experiment.algorithm.releases](cell, runs)
-    return audit_page(attacks or [_case(cell, "noise", None, runs)], seed, ALPHA)
+    return audit_page(attacks or [_case(cell, "noise", None, runs)], seed)
 
 
 def attached_audit(experiment: Experiment) -> dict[str, Any]:

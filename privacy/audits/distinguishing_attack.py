@@ -20,6 +20,8 @@ from dprl.privacy.randomness.streams import Streams
 
 Key = npt.NDArray[np.uint64]
 
+ALPHA = 1e-6
+"""Probability that a bound of an audit is wrong: far below 5 %, which would refute one tight mechanism in twenty."""
 _CHUNK = 1 << 16
 _THRESHOLDS = 400
 # A plateau of the likelihood ratio is one value in real arithmetic. In float64 its last bits distinguish the worlds,
@@ -52,7 +54,7 @@ class Probe:
 
 
 def measure(
-    probe: Probe, claim: Claim, proof: NoiseProof, *, runs: int = 100_000, seed: int = 0, alpha: float = 0.05
+    probe: Probe, claim: Claim, proof: NoiseProof, *, runs: int = 100_000, seed: int = 0, alpha: float = ALPHA
 ) -> Measurement:
     """Return lower bounds on epsilon (at the claimed delta) and delta (at the claimed epsilon) of `probe`.
 
@@ -69,7 +71,7 @@ def measure(
     if runs < 1:
         raise ValueError(f"runs must be at least 1, got {runs}; ask for e.g. 100000")
     if not 0 < alpha < 1:
-        raise ValueError(f"alpha must lie in (0, 1), got {alpha}; ask for e.g. 0.05")
+        raise ValueError(f"alpha must lie in (0, 1), got {alpha}; ask for e.g. 1e-6")
     pilots = [draw(probe, world, max(1, runs // 2), seed, "pilot") for world in (1, 0)]
     threshold = _best_threshold(pilots[0], pilots[1], claim, alpha)
     hits = [int((draw(probe, world, runs, seed, "test") >= threshold).sum()) for world in (0, 1)]
@@ -117,7 +119,7 @@ def _best_threshold(scores_1: Float64Array, scores_0: Float64Array, claim: Claim
     return chosen
 
 
-def audit_page(findings: Iterable[Finding], seed: int = 0, alpha: float = 0.05) -> list[Finding]:
+def audit_page(findings: Iterable[Finding], seed: int = 0, alpha: float = ALPHA) -> list[Finding]:
     """Return all findings with their measurements; all measured bounds hold together with probability 1 - alpha."""
     page = list(findings)
     sampled = sum(finding.attack is not None for finding in page)

@@ -49,7 +49,7 @@ def test_a_certified_cell_is_not_refuted(config: str, capsys: pytest.CaptureFixt
     assert code == 0
     assert "NOT REFUTED: claimed 4" in out
     assert "proved      pure epsilon 4 (exact)" in out
-    assert "97.5 % confidence" in out
+    assert "wrong with probability 5e-07 at most" in out
     assert "last bits   those of float64 noise can reveal data: the proof is for real" in out
     assert max(map(len, out.splitlines())) <= 120
 
