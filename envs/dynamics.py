@@ -15,6 +15,15 @@ Integers = NDArray[np.int64]
 
 
 @kernel
+def _first_above(cdf: Floats, draw: float) -> int:
+    """Return the first i with draw < cdf[i], the last one for a draw of 1 or more."""
+    i = 0
+    while i < cdf.shape[0] - 1 and draw >= cdf[i]:
+        i += 1
+    return i
+
+
+@kernel
 def roll_out(
     cdf: Floats, start_cdf: Floats, policy: Integers, uniforms: Floats, states: Integers, actions: Integers
 ) -> None:
@@ -24,20 +33,11 @@ def roll_out(
     here and of `transitions` below; policy [H, S]; uniforms [H + 1] in [0, 1): the first picks s_1, entry h + 1 the
     state after step h. A draw u picks the first state t with u < cdf[t]. Fills states [H + 1] and actions [H].
     """
-    horizon = policy.shape[0]
-    last = start_cdf.shape[0] - 1
-    state = 0
-    # The bound on `state` matters only for draws outside [0, 1): it prevents reads beyond the array.
-    while state < last and uniforms[0] >= start_cdf[state]:
-        state += 1
+    state = _first_above(start_cdf, uniforms[0])
     states[0] = state
-    for h in range(horizon):
+    for h in range(policy.shape[0]):
         action = policy[h, state]
-        row = cdf[min(h, cdf.shape[0] - 1), state, action]
-        draw = uniforms[h + 1]
-        state = 0
-        while state < last and draw >= row[state]:
-            state += 1
+        state = _first_above(cdf[min(h, cdf.shape[0] - 1), state, action], uniforms[h + 1])
         actions[h] = action
         states[h + 1] = state
 
@@ -52,21 +52,14 @@ def roll_out_stochastic(
     draw u picks the first action a with u < policy[.., 0] + ... + policy[.., a], the last one if rounding leaves none.
     """
     horizon, _, n_actions = policy.shape
-    last = start_cdf.shape[0] - 1
-    state = 0
-    while state < last and uniforms[0] >= start_cdf[state]:
-        state += 1
+    state = _first_above(start_cdf, uniforms[0])
     states[0] = state
     for h in range(horizon):
         action, reached = 0, policy[h, state, 0]
         while action < n_actions - 1 and uniforms[2 * h + 1] >= reached:
             action += 1
             reached += policy[h, state, action]
-        row = cdf[min(h, cdf.shape[0] - 1), state, action]
-        draw = uniforms[2 * h + 2]
-        state = 0
-        while state < last and draw >= row[state]:
-            state += 1
+        state = _first_above(cdf[min(h, cdf.shape[0] - 1), state, action], uniforms[2 * h + 2])
         actions[h] = action
         states[h + 1] = state
 
