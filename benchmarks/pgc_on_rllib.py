@@ -5,8 +5,9 @@ Gymnasium's CartPole with a module of 64 x 64 units. Episodes are padded to at l
 runner's thread: runners that sleep would look twice as fast on one core. Nothing is learned, and actions stay random,
 so that episodes stay short. Iterations with 0, 1 and 2 runners take turns, so that other load affects them equally.
 
-Finally, it compares steps per second of the vectorised lane, with gradients and noise, with RLlib's PPO, which samples
-the same environment with the same module, runners and 50 environments each, and computes no gradient.
+Then it compares steps per second of the vectorised lane, with gradients and noise, with RLlib's PPO, which samples the
+same environment with the same module, runners and 50 environments each, and computes no gradient; and updates per
+second on one CPU core with those on a GPU, where there is one.
 
 Run from the repository's root: python -m benchmarks.pgc_on_rllib [--quick] [--json PATH]
 """
@@ -17,20 +18,27 @@ import logging
 import statistics
 import tempfile
 import time
+import timeit
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest import mock
 
+import numpy as np
 import ray
+import torch
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 
 from benchmarks.harness import Row, command_line
+from dprl.algorithms.dppg.network import Network
 from dprl.algorithms.dppg.on_rllib import DPPGConfig
+from dprl.algorithms.dppg.updates import gradients
 from dprl.algorithms.pgc.aggregator import Batch, Reply
 from dprl.algorithms.pgc.on_rllib.algorithm import GradientCollection
 from dprl.algorithms.pgc.on_rllib.config import GradientCollectionConfig
 from dprl.algorithms.pgc.on_rllib.env_runner import PrivateEnvRunner
 from dprl.algorithms.pgc_a3c.on_rllib import PGCConfig
+from dprl.envs import Episodes
 from dprl.privacy import Client
 
 RUNNERS = (0, 1, 2)
@@ -75,11 +83,8 @@ def algorithm(lane: str, episodes: float, runners: int, iterations: int, folder:
     made: Any
     length = {"n_submissions": each * iterations, "submissions_per_iteration": each, "learning_rate": 0.0}
     if lane == "vectorised":
-        made = (
-            type("_DPPG", (_Padded, DPPGConfig), {})()
-            .environment("CartPole-v1")
-            .training(users_per_update=USERS, **length)
-        )
+        made = type("_DPPG", (_Padded, DPPGConfig), {})().environment("CartPole-v1")
+        made.training(users_per_update=USERS, **length)
         made.privacy(model="jdp", epsilon=1.0, delta=1e-6, mechanism="clipped_gaussian", clip=2.0)
     else:
         made = type("_PGC", (_Padded, PGCConfig), {})().privacy(model="ldp", epsilon=5.0, mechanism="clipped_laplace")
@@ -136,6 +141,20 @@ def ppo_steps(runners: int, repeats: int) -> float:
     return statistics.median(rates[1:])
 
 
+def updates(units: int, repeats: int) -> Row:
+    """Return users' updates per second, of 500 steps each and two hidden layers, on the CPU and on CUDA, if present."""
+    rng, network, shape = np.random.default_rng(0), Network((8, units, units, 4)), (USERS, 500)
+    seen, actions, gains = rng.normal(size=(*shape, 8)).astype(np.float32), rng.integers(4, size=shape), np.ones(shape)
+    episodes, theta = Episodes(seen, actions, gains, np.full(USERS, 500), np.full(USERS, True)), network.first(rng)
+
+    def rate() -> float:
+        return USERS / min(timeit.repeat(lambda: gradients(network, theta, episodes, gains), repeat=repeats, number=1))
+
+    found: Row = {"units": units, "CUDA": rate() if torch.cuda.is_available() else "skipped: no device"}
+    with mock.patch.object(torch.cuda, "is_available", return_value=False):
+        return found | {"CPU": rate()}
+
+
 def measure(quick: bool) -> Iterator[tuple[str, list[Row]]]:
     ray.init(address="local", num_cpus=max(RUNNERS) + 1, include_dashboard=False, logging_level=logging.ERROR)
     repeats = 3 if quick else 7
@@ -149,6 +168,7 @@ def measure(quick: bool) -> Iterator[tuple[str, list[Row]]]:
             ppo = ppo_steps(row["runners"], repeats)
             rows.append({"runners": row["runners"], "DPPG": row["steps/s"], "PPO": ppo, "ratio": row["steps/s"] / ppo})
         yield "steps per second in CartPole-v1 with 64 x 64 units, DPPG and PPO's sampler", rows
+        yield "updates per second, episodes of 500 steps", [updates(units, repeats) for units in (64, 512)]
     finally:
         ray.shutdown()
 

@@ -306,7 +306,8 @@ class _DPPGLearner(Learner):
             with self._user_code(heard=self.privatizer.charged == 0):
                 rng, found = self._rng("evaluation", place[0]), dict[str, float]()
                 for metric, sampled in ((EVALUATION, False), (EXPLORING, True)):
-                    found[metric.name] = float(self._rollout.returns(n, self.policy, rng, sampled=sampled).mean())
+                    episodes = self._rollout.play(n, self.policy, rng, sampled=sampled, users=False)
+                    found[metric.name] = float(episodes.scores.mean())
                 self._evaluated = place, found
             if self._evaluated is None:
                 raise RuntimeError(_FAILED_EVALUATION)

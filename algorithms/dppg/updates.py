@@ -77,10 +77,6 @@ class Rollout:
         episodes = self.play(n, theta, rng, sampled=True, users=True, agents=agents)
         return self.updates(theta, episodes), np.stack([episodes.scores, episodes.lengths], axis=1)
 
-    def returns(self, n: int, theta: Float64Array, rng: np.random.Generator, *, sampled: bool) -> Float64Array:
-        """Return the sums of rewards float64[n] of n episodes without users."""
-        return self.play(n, theta, rng, sampled=sampled, users=False).scores
-
     def updates(self, theta: Float64Array, episodes: Episodes) -> Float64Array:
         """Return each user's update, the gradient of their loss scaled to norm `radius`, float64[n, d]."""
         found = gradients(self.policy, theta, episodes, self.gains(episodes), self.config.entropy_weight)
@@ -133,20 +129,19 @@ def gradients(
 ) -> Float64Array:
     """Return the gradient of each user's loss, float64[n, d]: zeros for an episode of length 0.
 
-    The loss is the mean over steps of -(gain log pi(a_t | s_t) + entropy_weight entropy); gains float64[n, T].
+    The loss is the mean over steps of -(gain log pi(a_t | s_t) + entropy_weight entropy); gains float64[n, T]. Computed
+    on CUDA if this process sees a device, with the same result up to rounding.
     """
     import torch  # noqa: PLC0415 - it takes seconds to load
     from torch.func import grad, vmap  # noqa: PLC0415
 
     if not len(gains):  # nobody joined
         return np.zeros((0, theta.size))
-    data = (
-        torch.as_tensor(episodes.observations),
-        torch.as_tensor(episodes.actions),
-        torch.as_tensor(gains, dtype=torch.float32),
-        torch.as_tensor(inside_of(episodes) / np.maximum(episodes.lengths, 1)[:, None], dtype=torch.float32),
-    )
-    start = torch.as_tensor(theta, dtype=torch.float32)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    floats = partial(torch.as_tensor, dtype=torch.float32, device=device)
+    data = [torch.as_tensor(part, device=device) for part in (episodes.observations, episodes.actions)]
+    data += [floats(gains), floats(inside_of(episodes) / np.maximum(episodes.lengths, 1)[:, None])]
+    start = floats(theta)
 
     def loss_of(
         point: torch.Tensor, seen: torch.Tensor, actions: torch.Tensor, gains: torch.Tensor, weight: torch.Tensor
@@ -162,5 +157,4 @@ def gradients(
             found = vmap(partial(grad(loss_of), start), chunk_size=_CHUNK)(*data)
     finally:
         torch.distributions.Distribution.set_default_validate_args(validated)
-    out: Float64Array = found.double().numpy()
-    return out
+    return np.asarray(found.cpu().double())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.architecture.test_code import sources
 
-MOST_LINES = 42_993
+MOST_LINES = 43_000
 """Lines of Python below all FOLDERS, blank ones included. The target is 43,000."""
 MOST_CLASSES = 239
 """Public classes at module level, without benchmarks. The target is 270."""

@@ -62,7 +62,7 @@ class _ModulePolicy(torch.nn.Module):
         self, theta: torch.Tensor, seen: torch.Tensor, actions: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return log probabilities and entropies [T] for theta [d], observations [T, o] and actions."""
-        parameters, at = {}, 0
+        parameters, at = {name: fixed.to(theta.device) for name, fixed in self.named_buffers()}, 0
         for name, like in self.named_parameters():
             row, at = theta[at : at + like.numel()], at + like.numel()
             parameters[name] = row.reshape(like.shape).to(like.dtype)
@@ -192,9 +192,9 @@ class DPPGConfig(GradientCollectionConfig):
     ) -> list[float]:
         rollout, theta = self.rollout(env, module, create), read_parameters(module)
         rng, n = np.random.default_rng(seeds), min(len(seeds), _EVALUATED_AT_ONCE)
-        found = [rollout.returns(n, theta, rng, sampled=sampled) for _ in range(math.ceil(len(seeds) / n))]
+        played = [rollout.play(n, theta, rng, sampled=sampled, users=False) for _ in range(math.ceil(len(seeds) / n))]
         rollout.close()
-        return [float(score) for score in np.concatenate(found)[: len(seeds)]]
+        return [float(score) for episodes in played for score in episodes.scores][: len(seeds)]
 
     def rollout(self, env: Any, module: Any, create: Callable[[], Any]) -> Rollout:  # noqa: ANN401
         """Return episodes of the module. Raises ValueError."""
@@ -215,8 +215,7 @@ class DPPGConfig(GradientCollectionConfig):
     @property
     def _model_config_auto_includes(self) -> dict[str, Any]:
         units = DefaultModelConfig(fcnet_hiddens=[64, 64], fcnet_activation="tanh")
-        included: dict[str, Any] = super()._model_config_auto_includes
-        return included | asdict(units)
+        return {**super()._model_config_auto_includes, **asdict(units)}
 
     def get_default_rl_module_spec(self) -> RLModuleSpec:
         """Return the spec of PPO's module, with 64 x 64 tanh units unless `rl_module(model_config=...)` has others."""

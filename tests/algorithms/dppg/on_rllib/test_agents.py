@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from dprl.algorithms.dppg.network import Network
 from dprl.algorithms.dppg.on_rllib.algorithm import DPPGConfig, _ModulePolicy
 from dprl.algorithms.dppg.updates import gradients
 from dprl.algorithms.pgc.on_rllib.parameters import read_parameters
@@ -70,6 +71,28 @@ def test_updates_are_gradients_of_the_module_and_of_one_user_each(world: str) ->
 
     slope = (loss(point + 1e-2 * along) - loss(point - 1e-2 * along)) / 2e-2
     assert slope == pytest.approx(float(np.linalg.norm(found[0])), rel=0.05)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("own", [False, True])
+def test_updates_are_computed_on_one_device(world: str, own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch's device meta, which has no data, stands for CUDA: all work there, until the result is fetched."""
+    env, module, create = place(config(WORLDS[world]))
+    module.register_buffer("scale", torch.ones(1))
+    inner = module.forward_train
+    module.forward_train = lambda batch: {key: part * module.scale for key, part in inner(batch).items()}
+    rollout = config(WORLDS[world]).rollout(env, module, create)
+    policy, theta = rollout.policy, read_parameters(module)
+    episodes = rollout.play(6, theta, np.random.default_rng(1), sampled=True, users=False)
+    if own:
+        task = rollout.task
+        policy = Network((task.observation_size, 4, task.n_actions or task.action_size), task.n_actions is None)
+        theta = policy.first(np.random.default_rng(0))
+    as_tensor = torch.as_tensor
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch, "as_tensor", lambda data, device, **kind: as_tensor(data, device="meta", **kind))
+    with pytest.raises(NotImplementedError, match="no data"):
+        gradients(policy, theta, episodes, rollout.gains(episodes))
 
 
 def test_log_probabilities_are_the_modules_own() -> None:
