@@ -33,13 +33,11 @@ def roll_out(
     here and of `transitions` below; policy [H, S]; uniforms [H + 1] in [0, 1): the first picks s_1, entry h + 1 the
     state after step h. A draw u picks the first state t with u < cdf[t]. Fills states [H + 1] and actions [H].
     """
-    state = _first_above(start_cdf, uniforms[0])
-    states[0] = state
+    state = states[0] = _first_above(start_cdf, uniforms[0])
     for h in range(policy.shape[0]):
         action = policy[h, state]
-        state = _first_above(cdf[min(h, cdf.shape[0] - 1), state, action], uniforms[h + 1])
         actions[h] = action
-        states[h + 1] = state
+        state = states[h + 1] = _first_above(cdf[min(h, cdf.shape[0] - 1), state, action], uniforms[h + 1])
 
 
 @kernel
@@ -52,16 +50,14 @@ def roll_out_stochastic(
     draw u picks the first action a with u < policy[.., 0] + ... + policy[.., a], the last one if rounding leaves none.
     """
     horizon, _, n_actions = policy.shape
-    state = _first_above(start_cdf, uniforms[0])
-    states[0] = state
+    state = states[0] = _first_above(start_cdf, uniforms[0])
     for h in range(horizon):
         action, reached = 0, policy[h, state, 0]
         while action < n_actions - 1 and uniforms[2 * h + 1] >= reached:
             action += 1
             reached += policy[h, state, action]
-        state = _first_above(cdf[min(h, cdf.shape[0] - 1), state, action], uniforms[2 * h + 2])
         actions[h] = action
-        states[h + 1] = state
+        state = states[h + 1] = _first_above(cdf[min(h, cdf.shape[0] - 1), state, action], uniforms[2 * h + 2])
 
 
 @kernel

@@ -194,8 +194,8 @@ def compose(*certificates: CertificateSource, disjoint: bool = False) -> Certifi
 def audit(config: Config | None = None, *, runs: int | None = None, audit_seed: int = 0, **settings: Any) -> Any:  # noqa: ANN401
     """Attack the noise of each experiment; return a DataFrame with one row per attack.
 
-    Columns: cell, name, claimed, proved and measured epsilon, verdict. Measured epsilons are lower bounds, all
-    together wrong with probability 1e-6 at most; a claim is refuted if its epsilon is below one of them.
+    Columns: cell, name, claimed, proved and measured epsilon, verdict. Measured epsilons are lower bounds, those
+    of one cell together wrong with probability 1e-6 at most; a claim is refuted if its epsilon is below one of them.
 
     config, settings: as for `experiments`. runs: samples per attack. audit_seed: random seed. Raises UserError.
     """

@@ -42,6 +42,8 @@ class Rollout:
     config: a `DPPGConfig`, its losses and `padded`. radius: norm of updates.
     """
 
+    device = "cpu"  # torch's, for updates
+
     def __init__(self, task: ControlTask, policy: Policy, config: Any, radius: float = 1.0) -> None:  # noqa: ANN401
         self.task, self.policy, self.config, self.radius = task, policy, config, radius
         self._vectors: dict[tuple[int, bool], VectorEnv[Any, Any, Any]] = {}
@@ -79,7 +81,8 @@ class Rollout:
 
     def updates(self, theta: Float64Array, episodes: Episodes) -> Float64Array:
         """Return each user's update, the gradient of their loss scaled to norm `radius`, float64[n, d]."""
-        found = gradients(self.policy, theta, episodes, self.gains(episodes), self.config.entropy_weight)
+        weight = self.config.entropy_weight
+        found = gradients(self.policy, theta, episodes, self.gains(episodes), weight, self.device)
         norms: Float64Array = np.linalg.norm(found, axis=1, keepdims=True)
         return found * (self.radius / np.where(norms > 0.0, norms, 1.0))
 
@@ -125,19 +128,17 @@ def inside_of(episodes: Episodes) -> NDArray[np.bool_]:
 
 
 def gradients(
-    policy: Policy, theta: Float64Array, episodes: Episodes, gains: Float64Array, entropy_weight: float = 0.0
+    policy: Policy, theta: Float64Array, episodes: Episodes, gains: Float64Array, entropy: float, device: str = "cpu"
 ) -> Float64Array:
     """Return the gradient of each user's loss, float64[n, d]: zeros for an episode of length 0.
 
-    The loss is the mean over steps of -(gain log pi(a_t | s_t) + entropy_weight entropy); gains float64[n, T]. Computed
-    on CUDA if this process sees a device, with the same result up to rounding.
+    The loss is the mean over steps of -(gain log pi(a_t | s_t) + `entropy` times that of pi); gains float64[n, T].
     """
     import torch  # noqa: PLC0415 - it takes seconds to load
     from torch.func import grad, vmap  # noqa: PLC0415
 
     if not len(gains):  # nobody joined
         return np.zeros((0, theta.size))
-    device = "cuda" if torch.cuda.is_available() else "cpu"
     floats = partial(torch.as_tensor, dtype=torch.float32, device=device)
     data = [torch.as_tensor(part, device=device) for part in (episodes.observations, episodes.actions)]
     data += [floats(gains), floats(inside_of(episodes) / np.maximum(episodes.lengths, 1)[:, None])]
@@ -146,8 +147,8 @@ def gradients(
     def loss_of(
         point: torch.Tensor, seen: torch.Tensor, actions: torch.Tensor, gains: torch.Tensor, weight: torch.Tensor
     ) -> torch.Tensor:
-        log, entropy = policy.evaluate(point, seen, actions)
-        total: torch.Tensor = -(weight * (log * gains + entropy_weight * entropy)).sum()
+        log, entropies = policy.evaluate(point, seen, actions)
+        total: torch.Tensor = -(weight * (log * gains + entropy * entropies)).sum()
         return total
 
     validated = torch.distributions.Distribution._validate_args

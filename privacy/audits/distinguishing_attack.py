@@ -21,7 +21,7 @@ from dprl.privacy.randomness.streams import Streams
 Key = npt.NDArray[np.uint64]
 
 ALPHA = 1e-6
-"""Probability that a bound of an audit is wrong: far below 5 %, which would refute one tight mechanism in twenty."""
+"""Probability that a bound of an audit is wrong: far below 5 %, which could refute one tight mechanism in twenty."""
 _CHUNK = 1 << 16
 _THRESHOLDS = 400
 # A plateau of the likelihood ratio is one value in real arithmetic. In float64 its last bits distinguish the worlds,

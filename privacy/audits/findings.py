@@ -226,7 +226,6 @@ def audit_summary(findings: Iterable[Finding]) -> dict[str, Any]:
     return {
         "method": telling.method,
         "runs": telling.runs,
-        "alpha": 1.0 - telling.confidence,
         "confidence": telling.confidence,
         "epsilon_lb": in_json(telling.epsilon_lb),
         "delta_lb": telling.delta_lb,

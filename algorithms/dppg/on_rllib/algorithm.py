@@ -170,6 +170,8 @@ class DPPGConfig(GradientCollectionConfig):
         episode and as many rows as the largest call. Raises ValueError.
         """
         streams, rollout, n = self.streams(), self.rollout(env, module, create), self.call_size
+        if rollout.device != "cpu":
+            self.dry_run(env, module, create)  # raises errors of the module on this device before users play
         key, agent_key = [int(word) for word in streams.key("exploration", "episodes")], streams.key("env", "users")
 
         def update(batch: Batch) -> tuple[Float64Array, Float64Array]:
@@ -210,7 +212,9 @@ class DPPGConfig(GradientCollectionConfig):
             entry, arguments = gym.spec(name), dict(self.env_config)
         task = ControlTask("control", entry, arguments, steps, env.observation_space, env.action_space)
         policy = _ModulePolicy(module, env.observation_space.shape)
-        return Rollout(task, policy, self.learning_config(), (self.trust_model().clip or DEFAULT_CLIP) / 2.0)
+        found = Rollout(task, policy, self.learning_config(), (self.trust_model().clip or DEFAULT_CLIP) / 2.0)
+        found.device = "cuda" if self.num_gpus_per_env_runner > 0 and torch.cuda.is_available() else "cpu"
+        return found
 
     @property
     def _model_config_auto_includes(self) -> dict[str, Any]:

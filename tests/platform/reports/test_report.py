@@ -84,7 +84,7 @@ def test_json_says_the_same(copy: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert found["page"] == str(tmp_path / "out" / "report.html")
     assert Path(found["page"]).is_file()
     assert len(found["cells"]) == 10
-    assert found["answer"].startswith("At certified \u03b5 \u2264 1 (central, \u03b4 = 0), private_ucb_vi is best on ")
+    assert found["answer"].startswith("At certified \u03b5 \u2264 1 (central, \u03b4 = 0), private_ucb_vi on ")
     assert [finding["model"] for finding in found["findings"]].count("none") == 2
     assert found["missing"] == []
 

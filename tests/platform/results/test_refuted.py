@@ -26,7 +26,7 @@ from tests.platform.results.cases import report_cell
 from tests.platform.sweeps.test_sweep import cells_of as sweep_cells
 from tests.platform.sweeps.test_sweep import options
 
-AUDIT = {"verdict": "refuted", "epsilon_lb": 3.0, "confidence": 0.99, "runs": 9, "method": "a test"}
+AUDIT = {"verdict": "refuted", "epsilon_lb": 3.0, "confidence": 1.0 - 5e-7, "runs": 9, "method": "a test"}
 WRONG = {**AUDIT, "contradicts_proof": True}
 
 
@@ -45,7 +45,8 @@ def test_nothing_of_a_contradicted_proof_stands() -> None:
     shown = {key: value for key, value in columns.items() if key.startswith(("proved", "epsilon_at", "factor"))}
     assert len(shown) >= 4
     assert set(shown.values()) == {math.inf}
-    assert "REFUTED" in certificate_text("cell", certificate).splitlines()[0]
+    assert "REFUTED" in (text := certificate_text("cell", certificate)).splitlines()[0]
+    assert "wrong with probability 5e-07 at most" in text
 
 
 def test_a_claim_that_is_refuted_within_its_proof_keeps_the_proof() -> None:

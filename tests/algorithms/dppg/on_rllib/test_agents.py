@@ -46,13 +46,13 @@ def test_updates_are_gradients_of_the_module_and_of_one_user_each(world: str) ->
     where = place(made)
     rollout, theta = made.rollout(*where), read_parameters(where[1])
     episodes = rollout.play(6, theta, np.random.default_rng(1), sampled=True, users=False)
-    found = gradients(rollout.policy, theta, episodes, rollout.gains(episodes))
+    found = gradients(rollout.policy, theta, episodes, rollout.gains(episodes), 0.0)
     assert found.shape == (6, len(theta))
     assert np.linalg.norm(found[0]) > 0.0
     for user in range(6):
         alone: Any = [array[user : user + 1] for array in episodes]
         update, expected = (
-            gradients(rollout.policy, theta, Episodes(*alone), rollout.gains(Episodes(*alone)))[0],
+            gradients(rollout.policy, theta, Episodes(*alone), rollout.gains(Episodes(*alone)), 0.0)[0],
             found[user],
         )
         # Rounding of float32 sums grows with the gradient, and the draws change with every version of the sources.
@@ -75,8 +75,8 @@ def test_updates_are_gradients_of_the_module_and_of_one_user_each(world: str) ->
 
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("own", [False, True])
-def test_updates_are_computed_on_one_device(world: str, own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Torch's device meta, which has no data, stands for CUDA: all work there, until the result is fetched."""
+def test_updates_are_computed_on_one_device(world: str, own: bool) -> None:
+    """Torch's device meta, which has no data, stands for CUDA; products of matrices do not check it."""
     env, module, create = place(config(WORLDS[world]))
     module.register_buffer("scale", torch.ones(1))
     inner = module.forward_train
@@ -88,11 +88,15 @@ def test_updates_are_computed_on_one_device(world: str, own: bool, monkeypatch: 
         task = rollout.task
         policy = Network((task.observation_size, 4, task.n_actions or task.action_size), task.n_actions is None)
         theta = policy.first(np.random.default_rng(0))
-    as_tensor = torch.as_tensor
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch, "as_tensor", lambda data, device, **kind: as_tensor(data, device="meta", **kind))
     with pytest.raises(NotImplementedError, match="no data"):
-        gradients(policy, theta, episodes, rollout.gains(episodes))
+        gradients(policy, theta, episodes, rollout.gains(episodes), 0.0, "meta")
+
+
+@pytest.mark.parametrize(("gpus", "present"), [(0, True), (0.5, False), (0.5, True)])
+def test_only_runners_with_a_gpu_compute_there(gpus: float, present: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = config().env_runners(num_gpus_per_env_runner=gpus)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: present)
+    assert (made.rollout(*place(made)).device == "cuda") == (gpus > 0 and present)
 
 
 def test_log_probabilities_are_the_modules_own() -> None:
