@@ -86,7 +86,7 @@ def test_updates_are_computed_on_one_device(world: str, own: bool) -> None:
     episodes = rollout.play(6, theta, np.random.default_rng(1), sampled=True, users=False)
     if own:
         task = rollout.task
-        policy = Network((task.observation_size, 4, task.n_actions or task.action_size), task.n_actions is None)
+        policy = Network((task.observation_size, 4, task.n_actions or task.action_size), task.n_actions == 0)
         theta = policy.first(np.random.default_rng(0))
     with pytest.raises(NotImplementedError, match="no data"):
         gradients(policy, theta, episodes, rollout.gains(episodes), 0.0, "meta")
