@@ -89,5 +89,5 @@ class Network:
             log = (-0.5 * distance**2 - logs - 0.5 * math.log(2.0 * math.pi)).sum(-1)
             return log, (logs + 0.5 * math.log(2.0 * math.pi * math.e)).sum(-1).expand(log.shape)
         logits = torch.log_softmax(found, -1)
-        log = (logits * (torch.arange(logits.shape[-1], device=logits.device) == actions[..., None])).sum(-1)
+        log = (logits * (torch.arange(logits.shape[-1]).to(actions) == actions[..., None])).sum(-1)
         return log, -(logits.exp() * logits).sum(-1)

@@ -42,7 +42,7 @@ class Rollout:
     config: a `DPPGConfig`, its losses and `padded`. radius: norm of updates.
     """
 
-    device = "cpu"  # torch's, for updates
+    torch_device = "cpu"  # of updates
 
     def __init__(self, task: ControlTask, policy: Policy, config: Any, radius: float = 1.0) -> None:  # noqa: ANN401
         self.task, self.policy, self.config, self.radius = task, policy, config, radius
@@ -82,7 +82,7 @@ class Rollout:
     def updates(self, theta: Float64Array, episodes: Episodes) -> Float64Array:
         """Return each user's update, the gradient of their loss scaled to norm `radius`, float64[n, d]."""
         weight = self.config.entropy_weight
-        found = gradients(self.policy, theta, episodes, self.gains(episodes), weight, self.device)
+        found = gradients(self.policy, theta, episodes, self.gains(episodes), weight, self.torch_device)
         norms: Float64Array = np.linalg.norm(found, axis=1, keepdims=True)
         return found * (self.radius / np.where(norms > 0.0, norms, 1.0))
 

@@ -62,7 +62,8 @@ class _ModulePolicy(torch.nn.Module):
         self, theta: torch.Tensor, seen: torch.Tensor, actions: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return log probabilities and entropies [T] for theta [d], observations [T, o] and actions."""
-        parameters, at = {name: fixed.to(theta.device) for name, fixed in self.named_buffers()}, 0
+        parameters = {name: part.to(theta.new_empty(0, dtype=part.dtype)) for name, part in self.named_buffers()}
+        at = 0
         for name, like in self.named_parameters():
             row, at = theta[at : at + like.numel()], at + like.numel()
             parameters[name] = row.reshape(like.shape).to(like.dtype)
@@ -170,7 +171,7 @@ class DPPGConfig(GradientCollectionConfig):
         episode and as many rows as the largest call. Raises ValueError.
         """
         streams, rollout, n = self.streams(), self.rollout(env, module, create), self.call_size
-        if rollout.device != "cpu":
+        if rollout.torch_device != "cpu":
             self.dry_run(env, module, create)  # raises errors of the module on this device before users play
         key, agent_key = [int(word) for word in streams.key("exploration", "episodes")], streams.key("env", "users")
 
@@ -213,7 +214,7 @@ class DPPGConfig(GradientCollectionConfig):
         task = ControlTask("control", entry, arguments, steps, env.observation_space, env.action_space)
         policy = _ModulePolicy(module, env.observation_space.shape)
         found = Rollout(task, policy, self.learning_config(), (self.trust_model().clip or DEFAULT_CLIP) / 2.0)
-        found.device = "cuda" if self.num_gpus_per_env_runner > 0 and torch.cuda.is_available() else "cpu"
+        found.torch_device = "cuda" if self.num_gpus_per_env_runner > 0 and torch.cuda.is_available() else "cpu"
         return found
 
     @property

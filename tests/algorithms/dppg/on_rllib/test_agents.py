@@ -96,7 +96,7 @@ def test_updates_are_computed_on_one_device(world: str, own: bool) -> None:
 def test_only_runners_with_a_gpu_compute_there(gpus: float, present: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     made = config().env_runners(num_gpus_per_env_runner=gpus)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: present)
-    assert (made.rollout(*place(made)).device == "cuda") == (gpus > 0 and present)
+    assert (made.rollout(*place(made)).torch_device == "cuda") == (gpus > 0 and present)
 
 
 def test_log_probabilities_are_the_modules_own() -> None:
