@@ -171,8 +171,6 @@ class DPPGConfig(GradientCollectionConfig):
         episode and as many rows as the largest call. Raises ValueError.
         """
         streams, rollout, n = self.streams(), self.rollout(env, module, create), self.call_size
-        if rollout.torch_device != "cpu":
-            self.dry_run(env, module, create)  # raises errors of the module on this device before users play
         key, agent_key = [int(word) for word in streams.key("exploration", "episodes")], streams.key("env", "users")
 
         def update(batch: Batch) -> tuple[Float64Array, Float64Array]:

@@ -70,6 +70,8 @@ class PrivateEnvRunner(EnvRunner, Checkpointable):
         self._shows_scores = bool(self.config.shows_scores)
         self.make_env()
         self.make_module()
+        if self.config.num_gpus_per_env_runner > 0:  # the module's errors on another device, before users are leased
+            self.config.dry_run(self.env, self.module, self._create)
 
     def make_env(self) -> None:
         """Create the environment of the torch lane; the compiled lane uses only its spaces."""
