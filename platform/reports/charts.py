@@ -188,8 +188,7 @@ def _over_epsilon(name: str, cells: Sequence[Cell], quantity: _Quantity, meaning
     floor = _floor(quantity.metric, [quantity.values(cell) for cell in shown])
     points = []
     for cell in shown:
-        found = _interval(cell, quantity, floor)
-        found["first_policy"] = _first_policy(cell, quantity.metric)
+        found = _interval(cell, quantity, floor) | {"first_policy": _first_policy(cell, quantity.metric)}
         if cell.private:
             found |= {"x": cell.proved, "fill": _FILLS.get(str(cell.row["verdict"]), "none")}
         points.append(found)
@@ -328,7 +327,8 @@ def _charts(
     missing = {"x": math.nan, "fill": "", "first_policy": math.nan}
     parts = [pd.DataFrame({"cell": i, **missing, **each}, range(np.size(each["y"]))) for i, each in enumerate(points)]
     table = lines.merge(pd.concat(parts), on="cell", sort=False)
-    table["first_policy"] = table.groupby("panel")["first_policy"].transform("max")
+    level = table.groupby("panel")["first_policy"].transform("max")
+    table["first_policy"] = level.where(level > (-math.inf if floor is None else floor))  # 0 would stretch a log axis
     kept = pd.concat([_best_lines(each, quantity.metric) for _, each in table.groupby("panel", sort=False)])
     claimed = line_labels(every, epsilon=lambda cell: float(cell.row.get("claimed_epsilon", math.inf)))
     unproved = [label for one, (_, label) in zip(every, claimed, strict=True) if one.private and not one.certified]

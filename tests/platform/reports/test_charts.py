@@ -180,6 +180,8 @@ def test_a_value_of_0_on_a_logarithmic_axis_is_explained() -> None:
     for name in ("frontier", "curves"):
         assert "also 0, count as" in chart(name, one, other).caption
         assert "also 0, count as" not in chart(name, one).caption
+    idle = chart("frontier", replace(one, curves=np.where(one.episodes > one.episodes[0], one.curves, 0.0)))
+    assert idle.y.limits[0] > 0.5 * idle.points["low"].min()
 
 
 # ---- labels of a config ----
