@@ -1,9 +1,8 @@
 """Users until a policy is good: DPPG by its defaults at epsilon 1 beside RLlib's PPO without privacy, trained by Tune.
 
-Both have 64 x 64 tanh units. A score is the mean return of 20 episodes of most probable actions. The goal is 90 % of
-the way from random actions to PPO's score, the mean of its last three; two scores in a row must reach it. The median
-over 10 seeds has its exact 95 % interval, and a run that ended before the goal counts as infinite.
-
+Both have 64 x 64 tanh units. A score is the mean return of 20 episodes of most probable actions. The goal, 90 % of the
+way from random actions to PPO's score, the mean of its last three, must be reached twice in a row. The median over 10
+seeds has its exact 95 % interval; a run that ended before the goal counts as infinite.
 Run from the repository's root, with one of the tasks below: python -m benchmarks.dppg CartPole-v1
 Trials and the table are in ./dprl_runs/dppg (or $DPRL_HOME/dppg). The same command trains those that are missing.
 """
@@ -33,8 +32,7 @@ PRIVACY: dict[str, dict[str, Any]] = {
     "DPPG, epsilon 1": {"model": "jdp", "epsilon": 1.0, "delta": 1e-6},
     "DPPG, no privacy": {"model": "none"},
 }
-# For returns that are hundreds apart: by default RLlib clips the squared errors of the value network at 10.
-LARGE: dict[str, Any] = {"vf_clip_param": math.inf, "minibatch_size": 64}
+LARGE: dict[str, Any] = {"vf_clip_param": math.inf, "minibatch_size": 64}  # RLlib clips squared errors of values at 10
 # Score of random actions, users of DPPG, iterations of PPO, and settings of PPO for this task alone.
 TASKS: dict[str, tuple[float, int, int, dict[str, Any]]] = {
     "CartPole-v1": (22.0, 5_000, 16, {}),
@@ -64,9 +62,7 @@ def curves(task: str, algorithm: str, folder: Path) -> list[pd.DataFrame]:
     else:
         tuner = tune.Tuner(config.algo_class, param_space=config, run_config=run)
     found = [pd.DataFrame(result.metrics_dataframe).set_index("training_iteration") for result in tuner.fit()]
-    # RLlib's PPO repeats a score in the result of the next iteration.
-    rows = [each.loc[each.index % every == 0, [counted, SCORE]] for each in found]
-    return [each.set_axis(["users", "score"], axis=1).dropna() for each in rows]
+    return [x.loc[x.index % every == 0, [counted, SCORE]].set_axis(["users", "score"], axis=1).dropna() for x in found]
 
 
 def needed(curve: pd.DataFrame, goal: float) -> float:
