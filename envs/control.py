@@ -29,12 +29,38 @@ Act = Callable[[NDArray[np.float32]], NDArray[Any]]
 """Actions [n] or [n, k] for observations float32[n, o]."""
 
 
+def to_space(space: Space, actions: NDArray[Any]) -> NDArray[Any]:
+    """Return a policy's actions [n] or [n, k] as those of a space, in a Box moved inside.
+
+    The policy counts from 0, and -1 and 1 are the edges of a bounded Box.
+    """
+    if isinstance(space, spaces.Discrete):
+        return actions + int(space.start)
+    middle, half = _scale(space)
+    scaled = actions.reshape(-1, *space.shape) * half + middle
+    return np.asarray(np.clip(scaled, space.low, space.high), dtype=space.dtype)
+
+
+def from_space(space: Space, actions: NDArray[Any]) -> NDArray[Any]:
+    """Return a policy's actions [n] or [n, k] for those of a space, the inverse of `to_space`."""
+    if isinstance(space, spaces.Discrete):
+        return actions - int(space.start)
+    middle, half = _scale(space)
+    return np.asarray((actions.reshape(-1, *space.shape) - middle) / half, dtype=np.float32).reshape(len(actions), -1)
+
+
+def _scale(space: spaces.Box) -> tuple[Any, Any]:
+    if not space.is_bounded():
+        return 0.0, 1.0
+    half = space.high / 2.0 - space.low / 2.0
+    return space.low + half, np.where(half > 0.0, half, 1.0)
+
+
 class Episodes(NamedTuple):
     """Episodes of n users, padded to T steps, the longest possible. They are private: only clipped updates may leave.
 
-    observations float32[n, T, o]; actions int64[n, T] or float32[n, T, k], as they were chosen; rewards float64[n, T];
-    lengths int64[n], 0 if the environment failed; ended bool[n]: whether an episode ended in a terminal state, not by a
-    time limit.
+    observations float32[n, T, o]; actions int64[n, T] or float32[n, T, k], the policy's; rewards float64[n, T];
+    lengths int64[n], 0 if the environment failed; ended bool[n]: in a terminal state, not by a time limit.
     """
 
     observations: NDArray[np.float32]
@@ -110,14 +136,6 @@ class ControlTask:
         rows: NDArray[np.float32] = np.array(seen, dtype=np.float32).reshape(len(seen), -1)
         return rows
 
-    def to_env(self, actions: NDArray[Any]) -> NDArray[Any]:
-        """Return actions [n] or [n, k] in the environment's format; those outside a Box are moved to its edge."""
-        space = self.taken
-        if isinstance(space, spaces.Box):
-            inside = np.clip(actions.reshape(len(actions), *space.shape), space.low, space.high)
-            return np.asarray(inside, dtype=space.dtype)
-        return actions + int(space.start)
-
     def play(
         self,
         vector: VectorEnv[Any, Any, Any],
@@ -144,7 +162,7 @@ class ControlTask:
         for t in range(self.horizon):
             rows[:, t] = self._finite("observations", self.flat(seen), checked=checked)
             chosen[:, t] = act(rows[:, t])
-            seen, rewards, terminated, truncated, info = vector.step(self.to_env(chosen[:, t]))
+            seen, rewards, terminated, truncated, info = vector.step(to_space(self.taken, chosen[:, t]))
             paid[:, t] = self._finite("rewards", np.where(alive, rewards, 0.0), checked=checked)
             lengths += alive
             ended |= alive & terminated
@@ -213,7 +231,7 @@ class _OneByOne(VectorEnv[Any, Any, Any]):
         for i, copy in enumerate(self._copies):
             if not (self._alive[i] or self._padded):
                 continue
-            action, done, whole = actions[i] if isinstance(actions[i], np.ndarray) else int(actions[i]), False, False
+            action, done, whole = actions[i] if actions.ndim > 1 else actions[i].item(), False, False
             with self._barrier():
                 seen, paid[i], terminated[i], truncated[i], _ = copy.step(action)
                 done = bool(terminated[i] or truncated[i])
@@ -243,9 +261,8 @@ class Control:
     Args:
         env_id: as in gymnasium.make; `module:Id-v0` imports the module first. horizon: steps of the longest episode, at
             most those of the registry. kwargs: more arguments of gymnasium.make, as in a call. source: digest of the
-            file of the environment's class, by default as it is now: another version of it is another environment. For
-            a class or function without a file, as in a notebook, it is the digest of its code and of all values that
-            this code reads, which must be picklable.
+            file of the environment's class, by default as it is now: another version is another environment. Without a
+            file, as in a notebook, it is the digest of the code and of all values it reads; they must be picklable.
 
     Raises ValueError for an environment that does not start or has other spaces.
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dprl.envs.base import Env
 from dprl.envs.checks import require_integers, require_number
-from dprl.envs.control import Control, ControlTask, Episodes, Space
+from dprl.envs.control import Control, ControlTask, Episodes, Space, from_space
 
 _LARGEST = 1e30  # numbers below it stay finite as float32, and rewards in sums
 _ARRAYS = {"observations": "f", "actions": "iuf", "rewards": "f", "lengths": "iu"}
@@ -29,8 +29,8 @@ class LoggedControl:
 
     name: the registry name of the spec that built it. task: the simulator, or spaces alone, without an entry point.
     observations float32[sum T, o], actions int64[sum T] or float32[sum T, k], rewards float64[sum T]: the steps of all
-    users, one user after another. ends int64[N]: the step after a user's last one. returns: the least and the largest
-    sum of rewards, public bounds.
+    users, one user after another, with actions as a policy chooses them. ends int64[N]: the step after a user's last
+    one. returns: the least and the largest sum of rewards, public bounds.
     """
 
     kind: ClassVar[str] = "log of a control task"
@@ -145,7 +145,7 @@ class ControlLog:
             raise self._wrong("lengths", f"must be in 1..{task.horizon}, got another", "raise horizon")
         whole = not task.n_actions or actions.dtype.kind in "iu"
         with np.errstate(all="ignore"):  # a warning would tell of a value
-            chosen = actions.astype(np.int64 if task.n_actions else np.float32)
+            chosen = actions.astype(np.int64) if task.n_actions else from_space(task.taken, actions)
             steps = observations.astype(np.float32), chosen, rewards.astype(np.float64)
         whole = whole and (not task.n_actions or bool(chosen.min() >= 0 and chosen.max() < task.n_actions))
         if not (whole and all((np.abs(each) < _LARGEST).all() for each in steps)):

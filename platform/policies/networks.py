@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dprl.algorithms.dppg.network import Network
 from dprl.envs import CartPoleGravity, Control, ControlLog, ControlTask, EnvConfig
+from dprl.envs.control import to_space
 from dprl.platform.policies.tabular import GymnasiumPolicy
 
 if TYPE_CHECKING:
@@ -152,4 +153,4 @@ class ControlPolicy:
             rule = f"observation must be one of {self.task.entry.id}, finite numbers of shape {shape}"
             raise ValueError(f"{rule}, got {given.shape}; call the policy once for each observation")
         act = self.network.acting(self.parameters, rng, tensors=False)
-        return self.task.to_env(act(self.task.flat(given[np.newaxis])))[0]
+        return to_space(self.task.taken, act(self.task.flat(given[np.newaxis])))[0]

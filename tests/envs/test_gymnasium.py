@@ -20,9 +20,10 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Box, Discrete
 
 from dprl.envs import Control, GymnasiumTable
+from dprl.envs.control import from_space, to_space
 from dprl.platform.environments import register_env
 
 # Any environment of Gymnasium as a control task: one episode per user, and refusals.
@@ -49,11 +50,30 @@ def test_episodes_are_those_of_the_environment(env_id: str) -> None:
         seen, _ = env.reset(seed=3 + user)
         for t in range(int(episodes.lengths[user])):
             assert np.array_equal(task.flat(np.asarray(seen)[np.newaxis])[0], episodes.observations[user, t])
-            seen, reward, terminated, truncated, _ = env.step(task.to_env(episodes.actions[user, t : t + 1])[0])
+            action = to_space(task.taken, episodes.actions[user, t : t + 1])[0]
+            seen, reward, terminated, truncated, _ = env.step(action)
             assert reward == pytest.approx(episodes.rewards[user, t])
         assert terminated == episodes.ended[user]
         assert terminated or truncated or episodes.lengths[user] == 40
     assert episodes.scores == pytest.approx(episodes.rewards.sum(axis=1))
+
+
+@pytest.mark.parametrize(
+    ("space", "actions", "expected"),
+    [
+        (Box(np.array([0, -2]), np.array([1e3, 2]), dtype=np.float64), [[-1, 0.5], [0.5, 9]], [[0, 1], [750, 2]]),
+        (Box(0.0, 10.0, (2, 1)), [[-0.5, 1.0]], [[[2.5], [10.0]]]),
+        (Box(4.0, 6.0, ()), [[0.5]], [5.5]),
+        (Box(3.0, 3.0, (1,)), [[0.5]], [[3.0]]),
+        (Box(0.0, np.inf, (1,)), [[7.0], [-7.0]], [[7.0], [0.0]]),
+        (Discrete(2, start=5), [0, 1], [5, 6]),
+    ],
+)
+def test_a_policys_actions_fill_a_bounded_box(space: Any, actions: Any, expected: Any) -> None:
+    found = to_space(space, np.array(actions))
+    np.testing.assert_array_equal(found, expected)
+    assert all(space.contains(each if found.ndim > 1 else np.asarray(each)[()]) for each in found)
+    np.testing.assert_array_equal(to_space(space, from_space(space, found)), found)
 
 
 def test_numbers_are_one_hot_from_the_first_on() -> None:

@@ -26,9 +26,9 @@ ALLOWED = frozenset(
         *("callbacks_class", "callbacks_on_algorithm_init", "callbacks_on_train_result"),
         *("callbacks_on_checkpoint_loaded", "callbacks_on_evaluate_start", "callbacks_on_evaluate_end"),
         *("stats_cls_lookup", "_use_msgpack_checkpoints", "_validate_config"),
-        # No effect: actions outside of a Box are moved to its edge, and never rescaled; environment and module are
-        # always tried before there are agents; there are no connectors; more than one policy is refused elsewhere.
-        *("clip_actions", "normalize_actions", "disable_env_checking", "policies", "policy_mapping_fn"),
+        # No effect: actions outside of a Box are always moved to its edge; environment and module are always tried
+        # before there are agents; there are no connectors; more than one policy is refused elsewhere.
+        *("clip_actions", "disable_env_checking", "policies", "policy_mapping_fn"),
         "add_default_connectors_to_env_to_module_pipeline",
         "add_default_connectors_to_module_to_env_pipeline",
         "add_default_connectors_to_learner_pipeline",
@@ -53,6 +53,7 @@ _REMEDIES = {
     "its means over agents would reach other messages without noise: normalise by constants in a wrapper": (
         "observation_filter"
     ),
+    "-1 and 1 are the edges of a bounded Box: for raw actions wrap it as an unbounded one": "normalize_actions",
     "nobody may watch an agent: render in the environment that evaluate() plays": "render_env",
     "episodes stay with their agents, and a callback would see them: use on_train_result or on_evaluate_end": (
         "callbacks_on_(episode|sample)_.*"

@@ -31,6 +31,7 @@ from dprl.algorithms.pgc_a3c.gradient import loss_tables
 from dprl.algorithms.pgc_a3c.network import DIMENSION
 from dprl.algorithms.pgc_a3c.on_rllib.module import ActorCriticModule
 from dprl.envs import CartPoleGravity
+from dprl.envs.control import from_space, to_space
 from dprl.privacy import GradientLayout, GradientPrivatizer
 from dprl.privacy.base import check_choice
 from dprl.privacy.randomness.bits import splitmix64
@@ -72,20 +73,16 @@ def play(
     policy; else they are its most probable ones. options: passed to env.reset; {'agent': n} has the agent's number.
     """
     observation, _ = env.reset(seed=int(rng.integers(_LARGEST_SEED)), options=dict(options))
-    action_space = env.action_space
+    action_space: Any = env.action_space
     action_space.seed(int(rng.integers(_LARGEST_SEED)))
     observations, actions, rewards = [np.asarray(observation)], [], []
     while True:
         if explore > 0.0 and rng.random() < explore:
-            # Discrete ones count from 0, as in RLlib's distributions.
-            action = np.asarray(action_space.sample()) - getattr(action_space, "start", 0)
+            action = from_space(action_space, np.asarray(action_space.sample())[np.newaxis])[0]
         else:
             action = _own_action(module, observations[-1], rng if sampled else None)
-        if isinstance(action_space, spaces.Box):  # actions outside are moved to its edge
-            sent: Any = np.clip(action, action_space.low, action_space.high).astype(action_space.dtype)
-        else:
-            sent = int(action) + int(getattr(action_space, "start", 0))
-        observation, reward, terminated, truncated, _ = env.step(sent)
+        sent: Any = to_space(action_space, np.asarray(action)[np.newaxis])[0]
+        observation, reward, terminated, truncated, _ = env.step(sent if sent.ndim else sent.item())
         observations.append(np.asarray(observation))
         actions.append(action)
         rewards.append(float(reward))

@@ -13,6 +13,7 @@ import torch
 from dprl.algorithms import DPBCConfig
 from dprl.algorithms.base import Float64Array
 from dprl.envs import ControlLog, LoggedControl, log_trajectories
+from dprl.envs.control import to_space
 from dprl.platform.configs.config import cells_of, require_one_release
 from dprl.platform.errors import UserError
 from dprl.platform.tuning import trainable
@@ -63,6 +64,14 @@ def test_a_log_holds_each_users_steps_up_to_the_horizon(tmp_path: Path) -> None:
         np.testing.assert_array_equal(episodes.actions[row, :n], made[user]["actions"][:n])
         np.testing.assert_array_equal(episodes.rewards[row, :n], made[user]["rewards"][:n])
         assert not episodes.observations[row, n:].any()
+
+
+def test_a_logs_actions_are_scaled_from_the_simulators_box(tmp_path: Path) -> None:
+    torques = np.array([[-2.0], [0.5], [2.0]])
+    made = {"observations": np.zeros((3, 3)), "actions": torques, "rewards": np.zeros(3)}
+    env = log_trajectories([made], tmp_path / "users.npz", env_id="Pendulum-v1", horizon=3).build()
+    np.testing.assert_array_equal(env.episodes(np.array([1])).actions[0], torques / 2.0)
+    np.testing.assert_array_equal(to_space(env.task.taken, env.actions), torques)
 
 
 @pytest.mark.parametrize(

@@ -306,7 +306,7 @@ def test_what_works_and_what_has_no_effect_is_accepted() -> None:
         def on_train_result(self, **_: object) -> None:
             """Look at the result."""
 
-    made = plain_config().environment(normalize_actions=False, clip_actions=True, disable_env_checking=True)
+    made = plain_config().environment(clip_actions=True, disable_env_checking=True)
     made = made.env_runners(num_cpus_per_env_runner=0.5, add_default_connectors_to_env_to_module_pipeline=False)
     made = made.callbacks(callbacks_class=Counting, on_evaluate_end=lambda **_: None)
     made = made.fault_tolerance(max_num_env_runner_restarts=3).debugging(log_level="ERROR", seed=3)

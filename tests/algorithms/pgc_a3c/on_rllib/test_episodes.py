@@ -105,6 +105,10 @@ def test_numbered_actions_may_begin_anywhere() -> None:
 def test_actions_in_a_box_reach_the_environment_within_it() -> None:
     env = Corridor(box=True)
     module = actor_critic(env, parameters=np.zeros(80))
+    env.action_space = spaces.Box(4.0, 1004.0, (1,), np.float32)
+    explored = play(env, module, 1.0, True, np.random.default_rng(0), {})
+    assert (np.abs(explored.actions) <= 1.0).all()
+    np.testing.assert_allclose(np.ravel(env.seen), 504.0 + 500.0 * np.ravel(explored.actions), rtol=1e-5)
     play(env, module, *SAMPLED, np.random.default_rng(0), {})
     with torch.no_grad():
         module.p.weight[:] = 100.0
