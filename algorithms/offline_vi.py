@@ -208,7 +208,6 @@ class _PessimisticVIConfig(StationaryMDPConfig):
     preset: Preset = "tuned"
     online: ClassVar[bool] = False
     tuned: ClassVar[tuple[float, float] | None] = (0.3, 0.3)
-    bounds_optimum: ClassVar[bool | None] = None
     weighs_counts: ClassVar[bool] = True
     theorem: ClassVar[str | None] = "docs/offline_vi.md, Theorem 1 (lower bound)"
     plan = staticmethod(plan)

@@ -155,7 +155,6 @@ class PrivateUCBPOConfig(CZ22Config):
 
     name: ClassVar[str] = "private_ucb_po"
     tuned: ClassVar[tuple[float, float] | None] = (0.01, 0.003)
-    bounds_optimum: ClassVar[bool | None] = False
     theorem: ClassVar[str | None] = "[CZ22] Theorem 1"
     plan = staticmethod(plan)
     run = staticmethod(run)

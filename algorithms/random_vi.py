@@ -189,7 +189,6 @@ class RandomVIConfig(StationaryMDPConfig):
     preset: Preset = "tuned"
     name: ClassVar[str] = "random_vi"
     tuned: ClassVar[tuple[float, float] | None] = (0.3, 0.1)
-    bounds_optimum: ClassVar[bool | None] = None
     counts_losses: ClassVar[bool] = True
     plan = staticmethod(plan)
     run = staticmethod(run)

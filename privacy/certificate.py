@@ -97,11 +97,6 @@ class Certificate:
         """The releases that one submission takes part in."""
         return self.design.releases
 
-    @property
-    def claimed_epsilon(self) -> float | None:
-        """The claimed epsilon, None without a claim."""
-        return None if self.design.claimed is None else self.design.claimed.epsilon
-
     def to_dict(self) -> dict[str, Any]:
         """Return the certificate as JSON-ready data; infinity is written as the string 'inf'."""
         design, threats = self.design, self.design.threat_model

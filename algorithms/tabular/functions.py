@@ -111,7 +111,6 @@ def algorithm_of(function: Planner) -> type[TabularMDPConfig]:
             "__doc__": inspect.getdoc(function) or f"{name}, a Python function of private counts.",
             "__post_init__": check,
             "name": name,
-            "bounds_optimum": None,
             "plan": staticmethod(plan),
             "run": staticmethod(learning_loop(plan, play_stochastic, stochastic_regret)),
             "bonus": bonus,

@@ -235,8 +235,6 @@ class TabularMDPConfig(TabularConfig[FiniteMDP]):
     """The settings of every tabular algorithm on finite MDPs."""
 
     plays: ClassVar[type[Env]] = FiniteMDP
-    bounds_optimum: ClassVar[bool | None] = True
-    """True: `tables.optimistic` bounds optimal values from above. False: the last deployed policy's. None: neither."""
     weighs_counts: ClassVar[bool] = False
     """Whether planning needs error bounds of weighted sums of counts, which no paper prints."""
 

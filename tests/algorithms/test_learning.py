@@ -34,7 +34,7 @@ from tests.grids import paired
 
 # Values of every registered algorithm: its bounds hold, its regret is exact, and it learns.
 
-OPTIMISTIC = [name for name in TABULAR if getattr(ALGORITHMS[name], "bounds_optimum", True) is not None]
+OPTIMISTIC = [name for name in TABULAR if name not in ("offline_vi", "random_vi")]
 
 
 def bounded(algorithm: Any, env: Env) -> np.ndarray:
@@ -42,8 +42,8 @@ def bounded(algorithm: Any, env: Env) -> np.ndarray:
     if isinstance(env, MarkovGame):
         return best_responses(env, algorithm.policy)[0]
     assert isinstance(env, FiniteMDP)
-    optimum = getattr(algorithm.config, "bounds_optimum", True)
-    return optimal_q(env).max(axis=1) if optimum else value_of(env, algorithm.policy)
+    found: np.ndarray = optimal_q(env).max(axis=1)
+    return value_of(env, algorithm.policy) if algorithm.config.name == "private_ucb_po" else found
 
 
 def failures_of_optimism(runs: list[Any], env: Env) -> tuple[int, float]:

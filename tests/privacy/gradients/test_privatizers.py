@@ -269,7 +269,7 @@ def test_the_certificate_tells_whom_and_what() -> None:
         ):
             assert channel in written_down["excluded_channels"]
     nothing = built("none").planned_certificate("x")
-    assert (nothing.verdict, nothing.proved_epsilon, nothing.claimed_epsilon) == ("unbounded", math.inf, None)
+    assert (nothing.verdict, nothing.proved_epsilon, nothing.design.claimed) == ("unbounded", math.inf, None)
 
 
 def test_nothing_is_certified_that_was_accepted_without_a_charge() -> None:
