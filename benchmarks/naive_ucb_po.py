@@ -30,10 +30,9 @@ class NaiveUCBPO(NaiveUCBVI):
         """The policy improved by the last plan's values, if there was one, and evaluated on the private counts."""
         weights = self.policy * np.exp(self.eta * self.q)
         policy: Floats = weights / weights.sum(axis=2, keepdims=True)
-        q_of_step = self.optimistic_q(private)
         values = np.zeros(self.mdp.n_states)
         for h in range(self.mdp.horizon - 1, -1, -1):
-            self.q[h] = q_of_step(h, values)
+            self.q[h] = self.optimistic_q(private, h, values)
             values = (policy[h] * self.q[h]).sum(axis=1)
         return policy
 

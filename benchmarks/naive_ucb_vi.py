@@ -6,7 +6,7 @@ Paper: [CZ22] Algorithm 2, in rewards instead of costs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -145,28 +145,22 @@ class NaiveUCBVI(NaiveLearner):
         n_states, e1, e2 = self.mdp.n_states, self.e1, self.e2
         of_rewards = self.log_term / np.sqrt(denominator) + 3.0 * e1 / denominator
         of_transitions = self.log_term_of_transitions / np.sqrt(denominator) + (n_states * e2 + 2.0 * e1) / denominator
-        bonus: Floats = self.config.bonus_scale * (of_rewards + self.mdp.horizon * of_transitions)
-        return bonus
+        return np.asarray(self.config.bonus_scale * (of_rewards + self.mdp.horizon * of_transitions))
 
-    def optimistic_q(self, private: Counts) -> Callable[[int, Floats], Floats]:
-        """A function of a step and the values [S] after it; it returns the optimistic Q [S,A] of that step."""
-
-        def of_step(h: int, values: Floats) -> Floats:
-            denominator = np.maximum(1.0, private.visits[h] + self.e1)
-            rewards = private.rewards[h] / denominator
-            transitions = private.transitions[h] / denominator[:, :, None]
-            q: Floats = rewards + transitions @ values + self.bonus(denominator)
-            return q.clip(0.0, self.mdp.horizon - h)
-
-        return of_step
+    def optimistic_q(self, private: Counts, h: int, values: Floats) -> Floats:
+        """The optimistic Q [S,A] of step h, from the values [S] after it."""
+        denominator = np.maximum(1.0, private.visits[h] + self.e1)
+        rewards = private.rewards[h] / denominator
+        transitions = private.transitions[h] / denominator[:, :, None]
+        q: Floats = rewards + transitions @ values + self.bonus(denominator)
+        return q.clip(0.0, self.mdp.horizon - h)
 
     def plan(self, private: Counts) -> Integers | Floats:
         """Optimistic value iteration on the private counts; ties go to the lowest action. Returns [H,S]."""
-        q_of_step = self.optimistic_q(private)
         policy: Integers = np.zeros((self.mdp.horizon, self.mdp.n_states), dtype=np.int64)
         values = np.zeros(self.mdp.n_states)
         for h in range(self.mdp.horizon - 1, -1, -1):
-            q = q_of_step(h, values)
+            q = self.optimistic_q(private, h, values)
             policy[h] = q.argmax(axis=1)
             values = q.max(axis=1)
         return policy
