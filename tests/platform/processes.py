@@ -22,6 +22,14 @@ from tests.servers import kill_group
 PATIENCE = 400.0
 """Timeout of a command in seconds; the machine may be busy."""
 
+SMALL: dict[str, Any] = {
+    "name": "small",
+    "algorithm": {"name": "private_ucb_vi"},
+    "env": {"name": "riverswim", "n_states": 3, "horizon": 4},
+    "privacy": {"model": "none"},
+    "episodes": 20,
+    "seeds": 1,
+}
 CONFIG: dict[str, Any] = {
     "name": "grid",
     "algorithm": {"name": "private_ucb_vi", "bonus_scale": 0.1, "precision_scale": 0.1},

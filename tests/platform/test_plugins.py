@@ -24,17 +24,10 @@ from dprl.platform.plugins import load_plugins, register_algorithm, register_env
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.cell import CellRun
 from dprl.sources import code_digest, plugin_modules, plugin_sources, results_version, used_packages
+from tests.platform.processes import SMALL
 
 pytestmark = pytest.mark.usefixtures("one_drawing")
 
-SMALL = {
-    "name": "small",
-    "algorithm": {"name": "private_ucb_vi"},
-    "env": {"name": "riverswim", "n_states": 3, "horizon": 4},
-    "privacy": {"model": "none"},
-    "episodes": 20,
-    "seeds": 1,
-}
 REGISTRIES: tuple[dict[str, Any], ...] = (ALGORITHMS, ENVIRONMENTS, MDPS)
 
 

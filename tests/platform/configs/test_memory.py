@@ -14,21 +14,14 @@ from dprl.platform.configs import memory
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.configs.memory import GB, build_bytes, machine_bytes, require_memory, run_bytes
 from dprl.platform.errors import UserError
+from tests.platform.processes import SMALL
 
 GIB = 1024**3
 LARGE = {"name": "random_mdp", "n_states": 2000, "n_actions": 2, "horizon": 12}
 
 
 def cell(**settings: Any) -> Experiment:
-    usual = {
-        "name": "try",
-        "algorithm": {"name": "private_ucb_vi"},
-        "env": {"name": "riverswim"},
-        "privacy": {"model": "none"},
-        "episodes": 100,
-        "seeds": 1,
-    }
-    return read_experiment(usual | settings)
+    return read_experiment(SMALL | {"env": {"name": "riverswim"}} | settings)
 
 
 @pytest.mark.parametrize("name", [*MDPS, *GAMES])

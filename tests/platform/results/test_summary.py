@@ -22,17 +22,11 @@ from dprl.platform.results.summary import (
     summary_row,
     unit_of,
 )
+from tests.platform.processes import SMALL
 from tests.platform.reports.cases import cell, finished, game_cell
 from tests.platform.reports.cases import records as game_records
 
-RAW: dict[str, Any] = {
-    "name": "try",
-    "algorithm": {"name": "private_ucb_vi"},
-    "env": {"name": "riverswim", "n_states": 3, "horizon": 4},
-    "privacy": {"model": "ldp", "epsilon": 1.0, "calibration": "printed"},
-    "episodes": 4,
-    "seeds": 3,
-}
+RAW = SMALL | {"privacy": {"model": "ldp", "epsilon": 1.0, "calibration": "printed"}, "episodes": 4, "seeds": 3}
 
 
 def records(per_episode: list[list[float]], saturated: float = 0.5) -> pd.DataFrame:

@@ -18,18 +18,12 @@ import yaml
 
 from dprl.platform.configs.config import load_cells
 from dprl.sources import results_version
+from tests.platform.processes import SMALL
 from tests.platform.submission.clusters import TOKEN, TwoNodes, plain_environment, two_nodes
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.timeout(2400), pytest.mark.xdist_group("submission")]
 
-CONFIG = {
-    "name": "tiny",
-    "algorithm": {"name": "private_ucb_vi"},
-    "env": {"name": "riverswim", "n_states": 3, "horizon": 2},
-    "privacy": {"grid_search": [{"model": "none"}, {"model": "jdp", "epsilon": 10.0}]},
-    "episodes": 20,
-    "seeds": 2,
-}
+CONFIG = SMALL | {"privacy": {"grid_search": [{"model": "none"}, {"model": "jdp", "epsilon": 10.0}]}, "seeds": 2}
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +39,7 @@ def cluster() -> Iterator[TwoNodes]:
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("configs") / "tiny.yaml"
+    file = tmp_path_factory.mktemp("configs") / "small.yaml"
     file.write_text(yaml.safe_dump(CONFIG))
     return file
 
@@ -64,7 +58,7 @@ def submitted(cluster: TwoNodes, config: Path, *words: str) -> list[str]:
 
 
 def records_of(home: Path) -> dict[str, pd.DataFrame]:
-    files = sorted((home / "sweeps" / "tiny" / "cells").glob("*/records.parquet"))
+    files = sorted((home / "sweeps" / "small" / "cells").glob("*/records.parquet"))
     return {file.parent.name: pd.read_parquet(file) for file in files}
 
 
@@ -97,16 +91,16 @@ def test_it_is_the_same_sweep_as_here_and_resumes(cluster: TwoNodes, config: Pat
     for digest, records in ours.items():
         pd.testing.assert_frame_equal(there[digest], records, check_exact=True)
     # The nodes have another dprl installed that cannot be imported.
-    for file in cluster.shared.glob("sweeps/tiny/cells/*/versions.json"):
+    for file in cluster.shared.glob("sweeps/small/cells/*/versions.json"):
         assert json.loads(file.read_text())["results_version"] == results_version()
-    assert [run.info.status for run in runs_at(cluster, "tiny")] == ["FINISHED"] * 2
+    assert [run.info.status for run in runs_at(cluster, "small")] == ["FINISHED"] * 2
 
     again = dprl(*submitted(cluster, config, "--json"), environment=cluster.environment)
     assert again.returncode == 0, again.stderr
     assert "2 of 2 cells finished already" in again.stderr
     told = json.loads(again.stdout)
     assert (told["status"], told["exit_code"], told["storage"]) == ("SUCCEEDED", 0, str(cluster.shared))
-    status = json.loads((cluster.shared / "sweeps" / "tiny" / "status.json").read_text())
+    status = json.loads((cluster.shared / "sweeps" / "small" / "status.json").read_text())
     assert status["command"].split()[:2] == ["dprl", "submit"]
 
 

@@ -21,22 +21,16 @@ from dprl.platform.results.lock import FolderLock
 from dprl.platform.sweeps.cell import LockedCell
 from dprl.platform.sweeps.events import CellEvent, CellProgress
 from dprl.platform.sweeps.ray_trials import CellTrial, _Events, resources_of
+from tests.platform.processes import SMALL
 
-CONFIG = {
-    "name": "trials",
-    "algorithm": {"name": "private_ucb_vi"},
-    "env": {"name": "riverswim", "n_states": 3, "horizon": 3},
-    "privacy": {"grid_search": [{"model": "none"}, {"model": "ldp", "epsilon": 1.0}]},
-    "episodes": 300,
-    "seeds": 1,
-}
+CONFIG = SMALL | {"privacy": {"grid_search": [{"model": "none"}, {"model": "ldp", "epsilon": 1.0}]}, "episodes": 300}
 
 
 @pytest.fixture
 def cells(tmp_path: Path) -> list[SweepCell]:
     config = tmp_path / "config.yaml"
     config.write_text(yaml.safe_dump(CONFIG))
-    return SweepLayout(tmp_path / "home", "trials").cells(load_cells(config))
+    return SweepLayout(tmp_path / "home", "small").cells(load_cells(config))
 
 
 def trial_of(cells: list[SweepCell], index: int = 0) -> CellTrial:
