@@ -45,7 +45,7 @@ TASKS: dict[str, tuple[float, int, int, dict[str, Any]]] = {
 
 
 def curves(task: str, algorithm: str, folder: Path) -> list[pd.DataFrame]:
-    """Train the algorithm once for each seed; return columns `users` and `score` of each run."""
+    """Train once for each seed; return `users` and `score` of each run, without scores that RLlib's PPO repeats."""
     _, users, iterations, settings = TASKS[task]
     every, counted = max(1, iterations // 15), "env_runners/num_episodes_lifetime"
     config: Any

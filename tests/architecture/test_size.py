@@ -52,3 +52,9 @@ def test_sentences_do_not_get_more_twisted(root: Path) -> None:
     pages = [root / page for page in PAGES] + sorted((root / "docs").rglob("*.md"))
     texts = [page.read_text() for page in pages] + [docstrings(source) for _, source in sources(root, FOLDERS)]
     assert question_words("\n".join(texts)) <= MOST_QUESTION_WORDS, "write subject, verb, object"
+
+
+def test_the_yardsticks_measure() -> None:
+    source = '"""What it is."""\n\nclass A: ...\n\nclass _B:\n    class C: ...\n'
+    assert (public_classes(source), docstrings(source).strip()) == (1, "What it is.")
+    assert (question_words("What it is."), question_words("nothing whatever")) == (1000 / 3, 0)

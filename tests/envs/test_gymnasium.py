@@ -50,8 +50,7 @@ def test_episodes_are_those_of_the_environment(env_id: str) -> None:
         seen, _ = env.reset(seed=3 + user)
         for t in range(int(episodes.lengths[user])):
             assert np.array_equal(task.flat(np.asarray(seen)[np.newaxis])[0], episodes.observations[user, t])
-            action = to_space(task.taken, episodes.actions[user, t : t + 1])[0]
-            seen, reward, terminated, truncated, _ = env.step(action)
+            seen, reward, terminated, truncated, _ = env.step(to_space(task.taken, episodes.actions[user, [t]])[0])
             assert reward == pytest.approx(episodes.rewards[user, t])
         assert terminated == episodes.ended[user]
         assert terminated or truncated or episodes.lengths[user] == 40

@@ -13,7 +13,6 @@ import torch
 from dprl.algorithms import DPBCConfig
 from dprl.algorithms.base import Float64Array
 from dprl.envs import ControlLog, LoggedControl, log_trajectories
-from dprl.envs.control import to_space
 from dprl.platform.configs.config import cells_of, require_one_release
 from dprl.platform.errors import UserError
 from dprl.platform.tuning import trainable
@@ -71,7 +70,6 @@ def test_a_logs_actions_are_scaled_from_the_simulators_box(tmp_path: Path) -> No
     made = {"observations": np.zeros((3, 3)), "actions": torques, "rewards": np.zeros(3)}
     env = log_trajectories([made], tmp_path / "users.npz", env_id="Pendulum-v1", horizon=3).build()
     np.testing.assert_array_equal(env.episodes(np.array([1])).actions[0], torques / 2.0)
-    np.testing.assert_array_equal(to_space(env.task.taken, env.actions), torques)
 
 
 @pytest.mark.parametrize(
